@@ -1,0 +1,1 @@
+"""Post-processing methods behind one interface; see :mod:`weatherpp.methods.base`."""

@@ -1,0 +1,170 @@
+"""The one interface of every method, classical or neural, and the registry of methods.
+
+A method is a class with ``fit`` and ``predict`` in scikit-learn's manner over xarray, and
+``save``/``load`` to a *model folder*. It fits and predicts one target field.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import pandas as pd
+import xarray as xr
+from pydantic import BaseModel
+
+from weatherpp.errors import ConfigError, InputError
+from weatherpp.recipe import Strict, Target, validate
+
+Progress = Callable[[str, float, float], None]
+
+
+def silent(description: str, done: float, total: float) -> None:
+    """Progress callback that shows nothing."""
+
+
+@dataclass(frozen=True)
+class FitData:
+    """What a method may learn from.
+
+    Attributes
+    ----------
+    forecast
+        Canonical forecast with the method's own members, all training and validation dates,
+        all variables, levels and lead times of the archive; lazy.
+    truth
+        Analysis of the target field at valid time, dims (time, grid...), same dates as
+        ``forecast``. None where there is no analysis (spread job only).
+    full
+        Target field of the full ensemble at the target lead, dims (time, number, grid...).
+    static
+        Static fields (``orog``, ``lsm``) that the archive has; may be empty.
+    target
+        The field to post-process.
+    train, valid
+        Initial dates; disjoint. ``valid`` may be empty.
+    seed
+        Decides everything random.
+    device
+        ``auto``, ``cpu`` or ``cuda``; for networks.
+    progress
+        Callback ``(description, done, total)``.
+    work
+        A folder of the method's own for resumable state (checkpoints); may be None.
+    """
+
+    forecast: xr.Dataset
+    truth: xr.DataArray | None
+    full: xr.DataArray
+    static: xr.Dataset
+    target: Target
+    train: pd.DatetimeIndex
+    valid: pd.DatetimeIndex
+    seed: int = 1
+    device: str = "auto"
+    progress: Progress = silent
+    work: Path | None = None
+
+
+class Method(ABC):
+    """Base of all methods.
+
+    Sub-classes set ``name`` and ``Settings``; ``needs_truth`` is False for those that learn
+    from the ensemble alone; ``min_members`` is the least number of members they accept.
+    """
+
+    name: ClassVar[str]
+    Settings: ClassVar[type[BaseModel]] = Strict
+    needs_truth: ClassVar[bool] = True
+    min_members: ClassVar[int] = 1
+
+    def __init__(self, target: Target, settings: Mapping[str, Any] | BaseModel | None = None):
+        self.target = target
+        if isinstance(settings, BaseModel):
+            settings = settings.model_dump()
+        self.settings: Any = validate(self.Settings, settings or {}, f"method {self.name}")
+
+    @abstractmethod
+    def fit(self, data: FitData) -> Self:
+        """Learn from ``data``; returns self."""
+
+    @abstractmethod
+    def predict(self, forecast: xr.Dataset) -> xr.Dataset:
+        """Predictive distribution for a canonical forecast with the same kind of members.
+
+        Returns
+        -------
+        Dataset in one of the forms of :mod:`weatherpp.distribution`, dims (time, grid...).
+        """
+
+    @abstractmethod
+    def _save(self, folder: Path) -> dict[str, Any]:
+        """Write parameter files into ``folder``; return what else ``model.json`` must hold."""
+
+    @abstractmethod
+    def _load(self, folder: Path, extra: dict[str, Any]) -> None:
+        """Undo :meth:`_save`."""
+
+    def save(self, folder: Path, meta: Mapping[str, Any]) -> None:
+        """Write the model folder: parameters and ``model.json``, which is written last."""
+        folder.mkdir(parents=True, exist_ok=True)
+        extra = self._save(folder)
+        content = {
+            "method": self.name,
+            "target": self.target.model_dump(mode="json"),
+            "settings": self.settings.model_dump(mode="json"),
+            "parameters": extra,
+            **meta,
+        }
+        partial = folder / "model.json.part"
+        partial.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        partial.replace(folder / "model.json")
+
+
+REGISTRY: dict[str, str] = {
+    "raw": "weatherpp.methods.classical.raw:Raw",
+    "climatology": "weatherpp.methods.classical.climatology:Climatology",
+    "bias": "weatherpp.methods.classical.bias:LocalBias",
+    "emos": "weatherpp.methods.classical.emos:LocalEmos",
+    "spread-regression": "weatherpp.methods.classical.spread:SpreadRegression",
+    "spread-net": "weatherpp.methods.neural.spread:SpreadNet",
+    "mixed": "weatherpp.methods.neural.mixed:Mixed",
+}
+
+
+def method_class(name: str) -> type[Method]:
+    """Class of a registered method; imports it on first use.
+
+    Raises
+    ------
+    ConfigError
+        No method of that name.
+    """
+    if name not in REGISTRY:
+        raise ConfigError(f"no method '{name}'; there are {', '.join(sorted(REGISTRY))}")
+    module, _, attribute = REGISTRY[name].partition(":")
+    cls: type[Method] = getattr(importlib.import_module(module), attribute)
+    return cls
+
+
+def load_model(folder: Path) -> Method:
+    """Read a model folder back.
+
+    Raises
+    ------
+    InputError
+        The folder is no model folder or is damaged.
+    """
+    try:
+        content = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        target = Target.model_validate(content["target"])
+        method = method_class(content["method"])(target, content["settings"])
+        method._load(folder, content["parameters"])
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{folder}: not a whole model folder ({error})") from None
+    return method

@@ -1,0 +1,335 @@
+"""Strict models of recipes: what may stand in a ``pipelines/*.yaml`` and what it means.
+
+A key that is not known is refused, with the nearest known one named. Nothing here reads data.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import itertools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import pandas as pd
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from weatherpp.errors import ConfigError
+
+Model = TypeVar("Model", bound=BaseModel)
+Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+
+
+class Strict(BaseModel):
+    """Base of all recipe models: immutable, unknown keys refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def parse_step(value: str) -> pd.Timedelta:
+    """Lead time from text such as ``48h`` or ``2 days``; never negative."""
+    try:
+        step = pd.Timedelta(value)
+    except ValueError as error:
+        raise ValueError(f"'{value}' is not a lead time; write for example 48h") from error
+    if not step >= pd.Timedelta(0):
+        raise ValueError(f"'{value}' is not a lead time; write for example 48h")
+    return step
+
+
+class Target(Strict):
+    """The field to post-process: one variable on one level at one lead time."""
+
+    variable: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{0,15}$")]
+    level: int | None = None
+    step: str = "0h"
+
+    @field_validator("step")
+    @classmethod
+    def _step_is_lead_time(cls, value: str) -> str:
+        parse_step(value)
+        return value
+
+    @property
+    def lead(self) -> pd.Timedelta:
+        """Lead time."""
+        return parse_step(self.step)
+
+    @property
+    def name(self) -> str:
+        """Short name, for example ``z500`` or ``t2m``."""
+        return f"{self.variable}{'' if self.level is None else self.level}"
+
+
+class MemberChoice(Strict):
+    """Which trajectories a method sees.
+
+    ``first`` takes the control and the first perturbed members, ``random`` draws without
+    replacement (seeded), ``named`` takes ``numbers``, ``every`` goes through all combinations.
+    """
+
+    count: int | None = Field(default=None, ge=1)
+    choose: Literal["all", "first", "random", "named", "every"] = "first"
+    numbers: tuple[int, ...] = ()
+    control: bool = True
+
+    @model_validator(mode="after")
+    def _consistent(self) -> MemberChoice:
+        if self.choose in ("first", "random", "every") and self.count is None:
+            raise ValueError(f"choose: {self.choose} needs a count")
+        if (self.choose == "named") != bool(self.numbers):
+            raise ValueError("numbers go with choose: named, and only with it")
+        return self
+
+
+class YearSplit(Strict):
+    """Training, validation and test by years, each an inclusive range [first, last].
+
+    Dates whose valid time reaches into another split's first initial time are dropped from
+    the earlier one: the gap is the lead time.
+    """
+
+    train: tuple[int, int]
+    valid: tuple[int, int]
+    test: tuple[int, int]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> YearSplit:
+        ranges = {"train": self.train, "valid": self.valid, "test": self.test}
+        for name, (first, last) in ranges.items():
+            if first > last:
+                raise ValueError(f"{name}: {first} comes after {last}")
+        items = sorted(ranges.items(), key=lambda item: item[1])
+        for (one, a), (two, b) in itertools.pairwise(items):
+            if b[0] <= a[1]:
+                raise ValueError(f"{one} and {two} share the year {b[0]}")
+        return self
+
+
+class FoldSplit(Strict):
+    """Cross validation for short samples: each initial time left out once."""
+
+    leave_out: Literal["time"]
+
+
+class TwinSource(Strict):
+    """The embedded atmosphere; settings go to :class:`weatherpp.twin.TwinConfig`."""
+
+    twin: dict[str, Any]
+
+
+class CatalogSource(Strict):
+    """A source of the data catalog, by name; ``root`` overrides where its files are."""
+
+    catalog: Label
+    root: str | None = None
+
+
+Source = TwinSource | CatalogSource
+
+
+class MethodEntry(Strict):
+    """One method in a recipe: which one, under which label, on which members."""
+
+    label: Label
+    method: Label
+    job: Literal["forecast", "spread"] = "forecast"
+    members: MemberChoice = MemberChoice(choose="all")
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+class Bootstrap(Strict):
+    """Moving-block bootstrap over initial dates."""
+
+    samples: int = Field(default=1000, ge=100)
+    block: int = Field(default=4, ge=1, description="dates a block")
+    level: float = Field(default=0.95, gt=0.5, lt=1.0)
+
+
+class VerifySettings(Strict):
+    """How to score."""
+
+    bootstrap: Bootstrap = Bootstrap()
+
+
+class ReportSettings(Strict):
+    """What the report says and shows."""
+
+    title: str = ""
+    notes: tuple[str, ...] = ()
+    maps: int = Field(default=1, ge=0, description="dates to map for each target")
+    thresholds: dict[str, tuple[float, ...]] = Field(
+        default_factory=dict, description="exceedance probabilities to map, by target name"
+    )
+
+
+class Claim(Strict):
+    """A statement that the scores must bear out: method ``better`` scores lower than ``than``.
+
+    It holds if the relative gain is at least ``gain`` (a fraction) and the interval of the
+    difference excludes zero. ``control: true`` turns it into information only.
+    """
+
+    name: str
+    target: str
+    score: str = "crps"
+    estimator: str | None = None
+    better: Label
+    than: Label
+    than_estimator: str | None = None
+    gain: float = 0.0
+
+
+class Recipe(Strict):
+    """A whole job: source, targets, split, methods, and what to make of them."""
+
+    name: Label
+    title: str = ""
+    seed: int = 1
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    source: Source
+    targets: tuple[Target, ...] = Field(min_length=1)
+    split: YearSplit | FoldSplit
+    methods: tuple[MethodEntry, ...] = Field(min_length=1)
+    verify: VerifySettings = VerifySettings()
+    report: ReportSettings = ReportSettings()
+    claims: tuple[Claim, ...] = ()
+
+    @model_validator(mode="after")
+    def _labels(self) -> Recipe:
+        labels = [entry.label for entry in self.methods]
+        twice = {label for label in labels if labels.count(label) > 1}
+        if twice:
+            raise ValueError(f"two methods have the label {', '.join(sorted(twice))}")
+        names = {target.name for target in self.targets}
+        if len(names) < len(self.targets):
+            raise ValueError("two targets have the same variable and level")
+        for claim in self.claims:
+            for label in (claim.better, claim.than):
+                if label not in labels:
+                    raise ValueError(f"claim '{claim.name}' names the unknown method {label}")
+            if claim.target not in names:
+                raise ValueError(f"claim '{claim.name}' names the unknown target {claim.target}")
+        return self
+
+
+def _nearest(key: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(key, known, n=1)
+    return f"; did you mean '{near[0]}'?" if near else f"; known: {', '.join(sorted(known))}"
+
+
+def _known_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """Field names valid at an error's location, searched through nested models."""
+    models: list[type[BaseModel]] = [model]
+    for part in location[:-1]:
+        found: list[type[BaseModel]] = []
+        for candidate in models:
+            if part in candidate.model_fields:
+                found += _models_in(candidate.model_fields[str(part)].annotation)
+        # list indices and names of union members do not lead to another model
+        models = found or models
+    return sorted({name for candidate in models for name in candidate.model_fields})
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for arg in getattr(annotation, "__args__", ()) for model in _models_in(arg)]
+
+
+def validate(model: type[Model], data: Any, where: str) -> Model:
+    """Check ``data`` against ``model``.
+
+    Raises
+    ------
+    ConfigError
+        With one line naming the place (``where``), the key, the fault and the remedy.
+    """
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"{where}: expected 'key: value' lines, found {type(data).__name__}")
+    try:
+        return model.model_validate(dict(data))
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_context=False)
+        # an unknown key explains most other faults of the same model, so name it first
+        faults.sort(key=lambda fault: fault["type"] != "extra_forbidden")
+        first = faults[0]
+        path = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            key = str(first["loc"][-1])
+            message = f"unknown key '{path}'" + _nearest(key, _known_keys(model, first["loc"]))
+        else:
+            text = first["msg"].removeprefix("Value error, ")
+            message = f"{path}: {text}" if path else text
+        raise ConfigError(f"{where}: {message}") from None
+
+
+def read_yaml(path: Path) -> Any:
+    """Content of a YAML file, safe loader only.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read or is not YAML.
+    """
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise ConfigError(f"{path}: cannot be read ({reason})") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise ConfigError(f"{path}{line}: not valid YAML") from None
+
+
+def set_value(data: dict[str, Any], assignment: str) -> None:
+    """Apply one ``a.b=c`` override in place; the value is read as YAML, list items by index.
+
+    Raises
+    ------
+    ConfigError
+        The assignment has no ``=`` or its path does not lead into the recipe.
+    """
+    path, separator, text = assignment.partition("=")
+    if not separator or not path:
+        raise ConfigError(f"--set {assignment}: write it as key.key=value")
+    *parents, last = path.split(".")
+    node: Any = data
+    try:
+        for part in parents:
+            node = node[int(part)] if isinstance(node, list) else node.setdefault(part, {})
+        node[int(last) if isinstance(node, list) else last] = yaml.safe_load(text)
+    except (ValueError, IndexError, TypeError, AttributeError, yaml.YAMLError):
+        raise ConfigError(f"--set {assignment}: the recipe has no such place") from None
+
+
+def load_recipe(path: Path, overrides: tuple[str, ...] = ()) -> Recipe:
+    """Read, override and check a recipe file.
+
+    Raises
+    ------
+    ConfigError
+        With one line for the user.
+    """
+    data = read_yaml(path)
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: a recipe is a list of 'key: value' lines")
+    for assignment in overrides:
+        set_value(data, assignment)
+    return validate(Recipe, data, str(path))
+
+
+def digest(*parts: Any) -> str:
+    """Short, stable hash of settings: models, plain containers and text."""
+
+    def plain(part: Any) -> Any:
+        if isinstance(part, BaseModel):
+            return part.model_dump(mode="json")
+        return part
+
+    text = json.dumps([plain(part) for part in parts], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

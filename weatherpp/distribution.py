@@ -107,3 +107,31 @@ def quantile(ds: xr.Dataset, levels: Sequence[float]) -> xr.DataArray:
     if form == "quantiles":
         return ds["value"].interp(quantile=list(levels)).transpose("quantile", ...)
     return ds["value"].quantile(list(levels), dim="number", keep_attrs=True)
+
+
+def exceedance(ds: xr.Dataset, threshold: float) -> xr.DataArray:
+    """Probability of a value above ``threshold`` (same units as the distribution), 0 to 1.
+
+    Normal: from the distribution function. Members: the fraction of members above. Quantiles:
+    linear between the levels given, and not beyond the outermost ones.
+    """
+    form = form_of(ds)
+    if form == "normal":
+        with np.errstate(divide="ignore"):
+            z = (ds["mean"] - threshold) / ds["spread"]
+        out = xr.apply_ufunc(special.ndtr, z, dask="parallelized", output_dtypes=[z.dtype])
+    elif form == "members":
+        value = ds["value"]
+        out = (value > threshold).mean("number").where(value.notnull().all("number"))
+    else:
+        levels = ds["quantile"].to_numpy()
+        out = xr.apply_ufunc(
+            lambda row: 1.0 - np.interp(threshold, row, levels),
+            ds["value"],
+            input_core_dims=[["quantile"]],
+            vectorize=True,
+            dask="parallelized",
+            output_dtypes=[float],
+        )
+    long_name = f"probability of more than {threshold:g}"
+    return out.assign_attrs({"units": "1", "long_name": long_name})

@@ -15,7 +15,16 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import pandas as pd
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from weatherpp.errors import ConfigError
 
@@ -68,17 +77,18 @@ class MemberChoice(Strict):
     """Which trajectories a method sees.
 
     ``first`` takes the control and the first perturbed members, ``random`` draws without
-    replacement (seeded), ``named`` takes ``numbers``, ``every`` goes through all combinations.
+    replacement (seeded), ``named`` takes ``numbers``. Every combination of a size can be had
+    from :func:`weatherpp.data.fields.combinations`.
     """
 
     count: int | None = Field(default=None, ge=1)
-    choose: Literal["all", "first", "random", "named", "every"] = "first"
+    choose: Literal["all", "first", "random", "named"] = "all"
     numbers: tuple[int, ...] = ()
     control: bool = True
 
     @model_validator(mode="after")
     def _consistent(self) -> MemberChoice:
-        if self.choose in ("first", "random", "every") and self.count is None:
+        if self.choose in ("first", "random") and self.count is None:
             raise ValueError(f"choose: {self.choose} needs a count")
         if (self.choose == "named") != bool(self.numbers):
             raise ValueError("numbers go with choose: named, and only with it")
@@ -128,7 +138,33 @@ class CatalogSource(Strict):
     root: str | None = None
 
 
-Source = TwinSource | CatalogSource
+def _closest(models: Mapping[str, type[BaseModel]]) -> Discriminator:
+    """Choose the union member by the keys given, misspelt ones included, so that a fault is
+    told of the model that was meant."""
+
+    def tag(data: Any) -> str:
+        if isinstance(data, BaseModel):
+            return next(name for name, model in models.items() if isinstance(data, model))
+        keys = [str(key) for key in data] if isinstance(data, Mapping) else []
+
+        def likeness(name: str) -> float:
+            known = models[name].model_fields
+            ratio = difflib.SequenceMatcher
+            return sum(max(ratio(None, key, k).ratio() for k in known) for key in keys)
+
+        return max(models, key=likeness)
+
+    return Discriminator(tag)
+
+
+Source = Annotated[
+    Annotated[TwinSource, Tag("Twin")] | Annotated[CatalogSource, Tag("Catalog")],
+    _closest({"Twin": TwinSource, "Catalog": CatalogSource}),
+]
+Split = Annotated[
+    Annotated[YearSplit, Tag("Years")] | Annotated[FoldSplit, Tag("Folds")],
+    _closest({"Years": YearSplit, "Folds": FoldSplit}),
+]
 
 
 class MethodEntry(Strict):
@@ -137,7 +173,7 @@ class MethodEntry(Strict):
     label: Label
     method: Label
     job: Literal["forecast", "spread"] = "forecast"
-    members: MemberChoice = MemberChoice(choose="all")
+    members: MemberChoice = MemberChoice()
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -147,6 +183,19 @@ class Bootstrap(Strict):
     samples: int = Field(default=1000, ge=100)
     block: int = Field(default=4, ge=1, description="dates a block")
     level: float = Field(default=0.95, gt=0.5, lt=1.0)
+
+
+class ProductSettings(Strict):
+    """What the post-processed files hold besides mean and spread."""
+
+    quantiles: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+    @field_validator("quantiles")
+    @classmethod
+    def _ascending(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if list(value) != sorted(set(value)):
+            raise ValueError("quantile levels must ascend")
+        return value
 
 
 class VerifySettings(Strict):
@@ -170,7 +219,8 @@ class Claim(Strict):
     """A statement that the scores must bear out: method ``better`` scores lower than ``than``.
 
     It holds if the relative gain is at least ``gain`` (a fraction) and the interval of the
-    difference excludes zero. ``control: true`` turns it into information only.
+    gain excludes zero. ``estimator`` and ``than_estimator`` choose among the estimators that
+    a method is scored with (``plain``, ``fair``, ``gaussian``); by default the first.
     """
 
     name: str
@@ -192,8 +242,9 @@ class Recipe(Strict):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     source: Source
     targets: tuple[Target, ...] = Field(min_length=1)
-    split: YearSplit | FoldSplit
+    split: Split | None = None
     methods: tuple[MethodEntry, ...] = Field(min_length=1)
+    products: ProductSettings = ProductSettings()
     verify: VerifySettings = VerifySettings()
     report: ReportSettings = ReportSettings()
     claims: tuple[Claim, ...] = ()
@@ -257,7 +308,8 @@ def validate(model: type[Model], data: Any, where: str) -> Model:
         # an unknown key explains most other faults of the same model, so name it first
         faults.sort(key=lambda fault: fault["type"] != "extra_forbidden")
         first = faults[0]
-        path = ".".join(str(part) for part in first["loc"])
+        # names of union members are ours, not the user's
+        path = ".".join(str(part) for part in first["loc"] if not str(part)[:1].isupper())
         if first["type"] == "extra_forbidden":
             key = str(first["loc"][-1])
             message = f"unknown key '{path}'" + _nearest(key, _known_keys(model, first["loc"]))
@@ -302,7 +354,8 @@ def set_value(data: dict[str, Any], assignment: str) -> None:
     try:
         for part in parents:
             node = node[int(part)] if isinstance(node, list) else node.setdefault(part, {})
-        node[int(last) if isinstance(node, list) else last] = yaml.safe_load(text)
+        key = int(last) if isinstance(node, list) else last
+        node[key] = yaml.safe_load(text)
     except (ValueError, IndexError, TypeError, AttributeError, yaml.YAMLError):
         raise ConfigError(f"--set {assignment}: the recipe has no such place") from None
 

@@ -1,0 +1,141 @@
+"""Recipes: strictness, overrides, and messages a user can act on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weatherpp.errors import ConfigError
+from weatherpp.recipe import MemberChoice, Recipe, Target, digest, load_recipe, set_value, validate
+
+REPOSITORY = Path(__file__).parents[1]
+SHIPPED = sorted((REPOSITORY / "pipelines").glob("*.yaml"))
+
+
+def minimal() -> dict[str, Any]:
+    return {
+        "name": "r",
+        "source": {"twin": {"size": "small"}},
+        "targets": [{"variable": "z", "level": 500, "step": "48h"}],
+        "split": {"train": [2001, 2003], "valid": [2004, 2004], "test": [2005, 2005]},
+        "methods": [{"label": "raw", "method": "raw"}],
+    }
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    data = minimal()
+    *parents, last = path.split(".")
+    node: Any = data
+    for part in parents:
+        node = node[int(part)] if isinstance(node, list) else node[part]
+    node[last] = value
+    return data
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_recipes_are_valid_and_named_like_their_file(path: Path) -> None:
+    assert load_recipe(path).name == path.stem
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("metods", [], ["unknown key 'metods'", "did you mean 'methods'"]),
+        ("targets.0.levle", 500, ["targets.0.levle", "did you mean 'level'"]),
+        ("split.trian", [2001, 2002], ["split.trian", "did you mean 'train'"]),
+        ("split.valid", [2003, 2004], ["train and valid share the year 2003"]),
+        ("split.test", [2005, 2004], ["test: 2005 comes after 2004"]),
+        ("targets.0.step", "soon", ["'soon' is not a lead time", "48h"]),
+        ("targets.0.step", "-6h", ["'-6h' is not a lead time"]),
+        ("methods.0.label", "../../etc", ["methods.0.label"]),
+        ("methods.0.members", {"choose": "first"}, ["choose: first needs a count"]),
+        ("name", "a/b", ["name"]),
+        ("seed", "one", ["seed"]),
+        ("products", {"quantiles": [0.5, 0.1]}, ["quantile levels must ascend"]),
+        (
+            "claims",
+            [{"name": "c", "target": "z500", "better": "emos", "than": "raw"}],
+            ["claim 'c' names the unknown method emos"],
+        ),
+    ],
+)
+def test_faults_are_named(path: str, value: Any, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        validate(Recipe, changed(path, value), "r.yaml")
+    message = str(caught.value)
+    assert message.startswith("r.yaml: ")
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+def test_labels_must_differ() -> None:
+    data = changed("methods", [{"label": "a", "method": "raw"}, {"label": "a", "method": "bias"}])
+    with pytest.raises(ConfigError, match="two methods have the label a"):
+        validate(Recipe, data, "r.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: [1", "not valid YAML"),
+        ("- a\n- b\n", "a recipe is a list of 'key: value' lines"),
+        ("", "a recipe is a list of 'key: value' lines"),
+        ("!!python/object/apply:os.system ['true']", "not valid YAML"),
+    ],
+)
+def test_unusable_files(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "r.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=words):
+        load_recipe(path)
+
+
+def test_missing_and_binary_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_recipe(tmp_path / "none.yaml")
+    (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load_recipe(tmp_path / "b.yaml")
+
+
+def test_set_overrides_nested_values_and_list_items(tmp_path: Path) -> None:
+    path = tmp_path / "r.yaml"
+    path.write_text(yaml.safe_dump(minimal()))
+    recipe = load_recipe(
+        path, ("seed=7", "targets.0.step=24h", "verify.bootstrap.block=6", "source.twin.size=full")
+    )
+    assert recipe.seed == 7
+    assert recipe.targets[0].step == "24h"
+    assert recipe.verify.bootstrap.block == 6
+    assert recipe.model_dump()["source"]["twin"]["size"] == "full"
+
+
+@pytest.mark.parametrize("text", ["seed", "=3", "targets.9.step=1h", "name.a=1", "targets.x.y=1"])
+def test_set_refuses_what_leads_nowhere(text: str) -> None:
+    with pytest.raises(ConfigError, match="--set"):
+        set_value(minimal(), text)
+
+
+def test_member_choice_defaults_to_all() -> None:
+    assert MemberChoice().choose == "all"
+    with pytest.raises(ValueError, match="numbers go with"):
+        MemberChoice(choose="first", count=2, numbers=(1,))
+
+
+@given(st.integers(0, 400), st.sampled_from(["h", "min", "D"]))
+def test_steps_round_trip(count: int, unit: str) -> None:
+    target = Target(variable="t2m", step=f"{count}{unit}")
+    assert target.lead == Target(variable="t2m", step=str(target.lead)).lead
+
+
+def test_digest_depends_on_content_alone() -> None:
+    one, two = (validate(Recipe, minimal(), "r") for _ in range(2))
+    assert digest(one, ["a"]) == digest(two, ["a"])
+    assert digest(one) != digest(validate(Recipe, changed("seed", 2), "r"))
+    assert digest("a", "b") != digest("ab")

@@ -1,0 +1,246 @@
+"""Command line: parse, call, print. Heavy imports happen inside the commands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import weatherpp
+from weatherpp.errors import ConfigError, InputError, WeatherppError
+
+if TYPE_CHECKING:
+    from weatherpp.pipeline.run import Outcome
+
+app = typer.Typer(
+    name="weatherpp",
+    help="Post-processing of ensemble weather forecasts: calibrated forecasts from a few members.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+catalog_app = typer.Typer(help="The sources of data that weatherpp knows.", no_args_is_help=True)
+app.add_typer(catalog_app, name="catalog")
+
+RecipeArgument = Annotated[
+    str, typer.Argument(metavar="RECIPE", help="Recipe file, or the name of a shipped one.")
+]
+SetOption = Annotated[
+    list[str], typer.Option("--set", metavar="A.B=C", help="Override a value of the recipe.")
+]
+ForceOption = Annotated[
+    list[str], typer.Option("--force", metavar="STAGE", help="Do this stage again even if done.")
+]
+RunDirOption = Annotated[
+    Path | None, typer.Option("--run-dir", help="Run folder (default: runs/NAME of the recipe).")
+]
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"weatherpp {weatherpp.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show version.")
+    ] = False,
+) -> None:
+    if debug:
+        os.environ["WEATHERPP_DEBUG"] = "1"
+
+
+def _execute(
+    recipe: str, overrides: list[str], force: list[str], run_dir: Path | None, until: str
+) -> Outcome:
+    from weatherpp.pipeline.progress import Terminal
+    from weatherpp.pipeline.run import find_recipe, run_recipe
+
+    path = find_recipe(recipe)
+    with Terminal() as terminal:
+        return run_recipe(
+            path,
+            overrides=tuple(overrides),
+            run_dir=run_dir,
+            until=until,
+            force=tuple(force),
+            terminal=terminal,
+        )
+
+
+def _stage_command(stage: str, help_text: str) -> None:
+    """Register a command that runs a recipe up to and including one stage."""
+
+    def command(
+        recipe: RecipeArgument,
+        overrides: SetOption = [],  # noqa: B006  typer reads the default, nothing changes it
+        force: ForceOption = [],  # noqa: B006
+        run_dir: RunDirOption = None,
+    ) -> None:
+        outcome = _execute(recipe, overrides, force, run_dir, stage)
+        typer.echo(outcome.summary())
+
+    command.__doc__ = f"{help_text}\n\nExample: weatherpp {stage} pipelines/demo.yaml"
+    app.command(name=stage)(command)
+
+
+_stage_command("ingest", "Make the archive of a recipe from its source.")
+_stage_command("fit", "Fit the recipe's methods (ingests first if need be).")
+_stage_command("postprocess", "Predict with the fitted models (and all before that is not done).")
+_stage_command("verify", "Score the predictions (and all before that is not done).")
+_stage_command("report", "Write the HTML report (and all before that is not done).")
+
+
+@app.command()
+def run(
+    recipe: RecipeArgument,
+    overrides: SetOption = [],  # noqa: B006
+    force: ForceOption = [],  # noqa: B006
+    run_dir: RunDirOption = None,
+) -> None:
+    """Run a recipe from its source to its report; finished stages are skipped.
+
+    Example: weatherpp run pipelines/demo.yaml --set seed=2 --run-dir runs/second
+    """
+    outcome = _execute(recipe, overrides, force, run_dir, "report")
+    typer.echo(outcome.summary())
+
+
+@app.command()
+def demo(
+    overrides: SetOption = [],  # noqa: B006
+    force: ForceOption = [],  # noqa: B006
+    run_dir: RunDirOption = None,
+) -> None:
+    """Run the whole job on the embedded atmosphere: archive, networks, scores, report.
+
+    Example: weatherpp demo
+    """
+    outcome = _execute("demo", overrides, force, run_dir, "report")
+    typer.echo(outcome.summary())
+
+
+@app.command()
+def claims(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+) -> None:
+    """Print each claim of a run with value, interval, bound and verdict; exit 1 if one fails.
+
+    Example: weatherpp claims runs/demo
+    """
+    from weatherpp.pipeline.run import read_claims
+
+    found = read_claims(run)
+    for claim in found:
+        verdict = "holds" if claim["holds"] else "does not hold"
+        typer.echo(f"{verdict:>13}  {claim['name']}: {claim['text']}")
+    if not all(claim["holds"] for claim in found):
+        raise typer.Exit(1)
+
+
+@app.command()
+def inspect(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="GRIB, netCDF or Zarr.")],
+) -> None:
+    """Say what is in a file, in canonical terms, and what is missing for post-processing.
+
+    Example: weatherpp inspect tests/data/era5-levels-members.grib
+    """
+    from weatherpp.data.inspect import inspect as look
+
+    typer.echo(str(look(file)))
+
+
+@app.command()
+def apply(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Model folder of a fitted method.")
+    ],
+    forecast: Annotated[Path, typer.Argument(metavar="FORECAST", help="GRIB, netCDF or Zarr.")],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="CF netCDF to write.")],
+) -> None:
+    """Post-process one forecast file with one fitted model.
+
+    Example: weatherpp apply runs/demo/models/z500/mixed-5 forecast.nc z500.nc
+    """
+    from weatherpp.pipeline.products import apply_model
+
+    apply_model(model, forecast, output)
+    typer.echo(f"wrote {output}")
+
+
+@catalog_app.command("list")
+def catalog_list() -> None:
+    """List the sources by name.
+
+    Example: weatherpp catalog list
+    """
+    from weatherpp.data.catalog import list_entries
+
+    for entry in list_entries():
+        typer.echo(f"{entry.name:24} {entry.title}")
+
+
+@catalog_app.command("show")
+def catalog_show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name from 'catalog list'.")],
+) -> None:
+    """Show one source: files, variables, members, licence, citation, quirks.
+
+    Example: weatherpp catalog show era5-levels-members
+    """
+    import yaml
+
+    from weatherpp.data.catalog import load_entry
+
+    entry = load_entry(name).model_dump(mode="json", exclude_none=True)
+    typer.echo(yaml.safe_dump(entry, sort_keys=False, allow_unicode=True).rstrip())
+
+
+def _guarded(call: Callable[[], None]) -> int:
+    """Run and turn any failure into one line on standard error and an exit code."""
+    try:
+        call()
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+    except WeatherppError as error:
+        if os.environ.get("WEATHERPP_DEBUG"):
+            raise
+        print(f"weatherpp: {_one_line(error)}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("weatherpp: interrupted; run the same command again to go on", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        if os.environ.get("WEATHERPP_DEBUG"):
+            raise
+        kind = type(error).__name__
+        print(
+            f"weatherpp: fault, {kind}: {_one_line(error)}; run again with "
+            "'weatherpp --debug ...' and report the traceback",
+            file=sys.stderr,
+        )
+        return ConfigError.exit_code if isinstance(error, typer.BadParameter) else 1
+    return 0
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def main() -> None:
+    """Entry point of the ``weatherpp`` command."""
+    sys.exit(_guarded(app))
+
+
+__all__ = ["InputError", "app", "main"]

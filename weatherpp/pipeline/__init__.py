@@ -1,0 +1,1 @@
+"""Recipe -> stages -> run folder. See :func:`weatherpp.pipeline.run.run_recipe`."""

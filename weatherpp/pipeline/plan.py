@@ -1,0 +1,65 @@
+"""Which dates train, validate and are predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from weatherpp.data.splits import by_years, leave_one_out
+from weatherpp.errors import ConfigError
+from weatherpp.recipe import FoldSplit, Target, YearSplit
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One fit and the dates predicted with it; ``verified`` dates have an analysis."""
+
+    name: str
+    train: pd.DatetimeIndex
+    valid: pd.DatetimeIndex
+    predict: pd.DatetimeIndex
+    verified: bool = True
+
+
+def plan_folds(
+    times: pd.DatetimeIndex,
+    with_truth: pd.DatetimeIndex,
+    split: YearSplit | FoldSplit | None,
+    target: Target,
+) -> Sequence[Fold]:
+    """Folds of a recipe for one target.
+
+    Parameters
+    ----------
+    times
+        All initial dates of the archive.
+    with_truth
+        Those that can be verified; without any analysis (spread jobs), all of them.
+    split
+        From the recipe. None: nothing is fitted, every date is predicted.
+    target
+        Its lead time is the gap between splits.
+
+    Raises
+    ------
+    ConfigError
+        A split comes out empty, or leaving one date out leaves none to train on.
+    """
+    none = times[:0]
+    if split is None:
+        return [Fold("all", none, none, times)]
+    if isinstance(split, YearSplit):
+        parts = by_years(with_truth, split, target.lead)
+        return [Fold("all", parts["train"], parts["valid"], parts["test"])]
+    if len(with_truth) < 2:
+        raise ConfigError("split.leave_out needs at least two dates that can be verified")
+    folds = [
+        Fold(f"without-{test[0]:%Y%m%dT%H}", train, none, test)
+        for train, test in leave_one_out(with_truth)
+    ]
+    rest = times.difference(with_truth)
+    if len(rest):
+        folds.append(Fold("apply", with_truth, none, rest, verified=False))
+    return folds

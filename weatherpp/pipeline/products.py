@@ -1,0 +1,70 @@
+"""Post-processed forecasts as CF netCDF: writing, reading, and applying one model to a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import xarray as xr
+
+import weatherpp
+from weatherpp import distribution
+from weatherpp.conventions import canonicalise, check
+from weatherpp.errors import InputError
+from weatherpp.methods.base import load_model
+from weatherpp.recipe import ProductSettings
+
+
+def product(dist: xr.Dataset, levels: Sequence[float]) -> xr.Dataset:
+    """Predictive distribution with mean, spread and quantiles beside its own form.
+
+    The variables of the form stay, so that nothing is lost for verification; ``mean``,
+    ``spread`` and ``quantiles`` (dimension ``quantile``) are there whatever the form.
+    """
+    out = dist.copy()
+    out["mean"] = distribution.mean(dist).assign_attrs(cell_methods="number: mean")
+    if distribution.form_of(dist) != "members" or dist.sizes["number"] > 1:
+        out["spread"] = distribution.spread(dist).assign_attrs(
+            cell_methods="number: standard_deviation"
+        )
+    if distribution.form_of(dist) != "quantiles":
+        out["quantiles"] = distribution.quantile(dist, levels).astype(out["mean"].dtype)
+    units = next(iter(dist.data_vars.values())).attrs.get("units", "")
+    for name in out.data_vars:
+        out[name].attrs.setdefault("units", units)
+    out.attrs.update(Conventions="CF-1.11", source=f"weatherpp {weatherpp.__version__}")
+    return out
+
+
+def write_product(ds: xr.Dataset, path: Path) -> None:
+    """Write CF netCDF under a temporary name, then rename."""
+    partial = path.with_name(path.name + ".part")
+    encoding = {"time": {"units": "hours since 1970-01-01", "dtype": "int64"}}
+    ds.to_netcdf(partial, encoding={k: v for k, v in encoding.items() if k in ds})
+    partial.replace(path)
+
+
+def read_product(path: Path) -> xr.Dataset:
+    """Read a product back; in memory, so that the file is closed."""
+    with xr.open_dataset(path, decode_timedelta=True) as ds:
+        return ds.load()
+
+
+def apply_model(model: Path, forecast: Path, output: Path) -> None:
+    """Post-process one forecast file with one fitted model.
+
+    Raises
+    ------
+    InputError
+        The model folder or the forecast cannot be used.
+    """
+    from weatherpp.data.ingest import open_forecast
+
+    method = load_model(model)
+    where = str(forecast)
+    ds = canonicalise(open_forecast(forecast), where, kind="forecast")
+    check(ds, where, kind="forecast")
+    if not output.parent.is_dir():
+        raise InputError(f"{output.parent}: no such folder to write to")
+    dist = method.predict(ds)
+    write_product(product(dist, ProductSettings().quantiles), output)

@@ -1,0 +1,336 @@
+"""A recipe's tasks in order: archive, fits, predictions, scores, report."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+
+import weatherpp
+from weatherpp.data.archive import Archive
+from weatherpp.data.fields import select, subsample
+from weatherpp.data.matching import matched_times, truth_for
+from weatherpp.data.shipped import shipped_folder
+from weatherpp.errors import ConfigError, InputError
+from weatherpp.methods.base import FitData, Method, load_model, method_class
+from weatherpp.pipeline.plan import Fold, plan_folds
+from weatherpp.pipeline.products import product, read_product, write_product
+from weatherpp.pipeline.progress import Terminal
+from weatherpp.pipeline.stages import STAGES, RunFolder
+from weatherpp.recipe import MethodEntry, Recipe, Target, TwinSource, load_recipe
+
+
+def find_recipe(name: str) -> Path:
+    """Path of a recipe given as a file or as the name of a shipped one.
+
+    A file ``pipelines/NAME.yaml`` in the working folder goes before a shipped one.
+
+    Raises
+    ------
+    ConfigError
+        There is none.
+    """
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        if path.is_file():
+            return path
+        raise ConfigError(f"{path}: no such recipe file")
+    shipped = shipped_folder("pipelines")
+    for folder in (Path("pipelines"), shipped):
+        candidate = folder / f"{path.name}.yaml"
+        if candidate.is_file() and path.name == name:
+            return candidate
+    known = ", ".join(sorted(file.stem for file in shipped.glob("*.yaml")))
+    raise ConfigError(f"no recipe '{name}'; give a file or one of {known}")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run left behind, for the person at the terminal."""
+
+    run_dir: Path
+    until: str
+    redone: tuple[str, ...]
+
+    def summary(self) -> str:
+        """Short score table and where the report is."""
+        lines: list[str] = []
+        scores = self.run_dir / "scores"
+        if self.until in ("verify", "report"):
+            from weatherpp.pipeline.reporting import short_table
+
+            lines.append(short_table(scores))
+        if not self.redone:
+            lines.append("all stages were already done; --force STAGE does one again")
+        if self.until == "report":
+            lines.append(f"report: {self.run_dir / 'report.html'}")
+        else:
+            lines.append(f"run folder: {self.run_dir}")
+        return "\n".join(lines)
+
+
+@dataclass
+class Job:
+    """A recipe at work in a run folder."""
+
+    recipe: Recipe
+    text: str
+    run: RunFolder
+    terminal: Terminal
+
+    def ingest(self) -> str:
+        """Make the archive; returns its hash."""
+        path = self.archive_path
+        source = self.recipe.source
+        if isinstance(source, TwinSource):
+            from weatherpp.recipe import validate
+            from weatherpp.twin import TwinConfig, generate
+
+            values = {"seed": self.recipe.seed, "device": self.recipe.device, **source.twin}
+            config = validate(TwinConfig, values, "source.twin")
+            return self.run.task(
+                "ingest/archive",
+                [config],
+                [],
+                [path],
+                lambda: generate(path, config, self.terminal.update),
+                resumable=True,
+            )
+        from weatherpp.data.catalog import load_entry
+        from weatherpp.data.ingest import ingest, source_identity
+
+        entry = load_entry(source.catalog)
+        root = Path(source.root) if source.root else None
+
+        def work() -> None:
+            ingest(entry, path, root, self.terminal.update)
+
+        inputs = [source_identity(entry, root)]
+        return self.run.task("ingest/archive", [entry], inputs, [path], work)
+
+    @property
+    def archive_path(self) -> Path:
+        """Where the run's archive is."""
+        return self.run.path / "archive.zarr"
+
+    def folds(self, archive: Archive, target: Target, job: str) -> Sequence[Fold]:
+        """Folds for a target; spread jobs need no analysis."""
+        times = pd.DatetimeIndex(archive.forecast["time"].to_numpy())
+        with_truth = times
+        if archive.analysis is not None:
+            with_truth = matched_times(archive.analysis, target, times)
+        return plan_folds(times, with_truth, self.recipe.split, target)
+
+    def methods(self) -> None:
+        """Check every method's settings before any work is done.
+
+        Raises
+        ------
+        ConfigError
+            An unknown method or setting.
+        """
+        for entry in self.recipe.methods:
+            method_class(entry.method)(self.recipe.targets[0], entry.settings)
+
+    def model_folder(self, target: Target, entry: MethodEntry, fold: Fold) -> Path:
+        """Folder of one fitted model."""
+        folder = self.run.path / "models" / target.name / entry.label
+        return folder if fold.name == "all" else folder / fold.name
+
+    def fit(self, archive_hash: str) -> dict[tuple[str, str, str], str]:
+        """Fit every method on every target and fold; returns hashes of the model folders."""
+        archive = Archive.open(self.archive_path)
+        hashes: dict[tuple[str, str, str], str] = {}
+        for target in self.recipe.targets:
+            for entry in self.recipe.methods:
+                for fold in self.folds(archive, target, entry.job):
+                    folder = self.model_folder(target, entry, fold)
+                    name = "/".join(folder.relative_to(self.run.path / "models").parts)
+                    settings = [self.recipe.seed, self.recipe.device, entry, target]
+                    settings += [self.recipe.split, fold.name]
+
+                    def work(
+                        target: Target = target,
+                        entry: MethodEntry = entry,
+                        fold: Fold = fold,
+                        folder: Path = folder,
+                    ) -> None:
+                        self._fit_one(archive, target, entry, fold, folder)
+
+                    hashes[target.name, entry.label, fold.name] = self.run.task(
+                        f"fit/{name}", settings, [archive_hash], [folder], work
+                    )
+        return hashes
+
+    def _fit_one(
+        self, archive: Archive, target: Target, entry: MethodEntry, fold: Fold, folder: Path
+    ) -> None:
+        method = method_class(entry.method)(target, entry.settings)
+        times = fold.train.union(fold.valid)
+        chosen = subsample(archive.forecast, entry.members, self.recipe.seed)
+        meta = {
+            "members": entry.members.model_dump(mode="json"),
+            "numbers": [int(number) for number in chosen["number"].to_numpy()],
+            "seed": self.recipe.seed,
+            "train": [str(fold.train.min()), str(fold.train.max()), len(fold.train)],
+            "weatherpp": weatherpp.__version__,
+        }
+        if len(fold.train):
+            data = self._fit_data(archive, target, method, chosen.sel(time=times), fold)
+            method.fit(data)
+        elif entry.method != "raw":
+            raise ConfigError(f"method {entry.label} must be fitted, but the recipe has no split")
+        method.save(folder, meta)
+
+    def _fit_data(
+        self, archive: Archive, target: Target, method: Method, chosen: xr.Dataset, fold: Fold
+    ) -> FitData:
+        times = pd.DatetimeIndex(chosen["time"].to_numpy())
+        truth = None
+        if archive.analysis is not None:
+            truth = truth_for(archive.analysis, target, times)
+        elif method.needs_truth:
+            raise InputError(
+                f"{self.archive_path}: no analysis, which method {method.name} learns from"
+            )
+        full = select(archive.forecast.sel(time=times), target.variable, target.level, target.lead)
+        return FitData(
+            forecast=chosen,
+            truth=truth,
+            full=full,
+            static=archive.static,
+            target=target,
+            train=fold.train,
+            valid=fold.valid,
+            seed=self.recipe.seed,
+            device=self.recipe.device,
+            progress=self.terminal.update,
+        )
+
+    def postprocess(self, archive_hash: str, models: dict[tuple[str, str, str], str]) -> dict[str, str]:
+        """Predict with every model; returns hashes of the product files by relative path."""
+        archive = Archive.open(self.archive_path)
+        hashes: dict[str, str] = {}
+        for target in self.recipe.targets:
+            for entry in self.recipe.methods:
+                folds = self.folds(archive, target, entry.job)
+                for verified in (True, False):
+                    chosen = [fold for fold in folds if fold.verified is verified]
+                    if not chosen:
+                        continue
+                    kind = "predictions" if verified else "applied"
+                    path = self.run.path / kind / target.name / f"{entry.label}.nc"
+                    inputs = [models[target.name, entry.label, fold.name] for fold in chosen]
+                    settings = [self.recipe.products, entry, target, self.recipe.split]
+
+                    def work(
+                        path: Path = path,
+                        target: Target = target,
+                        entry: MethodEntry = entry,
+                        chosen: Sequence[Fold] = tuple(chosen),
+                    ) -> None:
+                        self._predict(archive, target, entry, chosen, path)
+
+                    name = f"postprocess/{kind}/{target.name}/{entry.label}"
+                    hashes[f"{kind}/{target.name}/{entry.label}"] = self.run.task(
+                        name, settings, [archive_hash, *inputs], [path], work
+                    )
+        return hashes
+
+    def _predict(
+        self,
+        archive: Archive,
+        target: Target,
+        entry: MethodEntry,
+        folds: Sequence[Fold],
+        path: Path,
+    ) -> None:
+        forecast = subsample(archive.forecast, entry.members, self.recipe.seed)
+        parts = []
+        for fold in folds:
+            method = load_model(self.model_folder(target, entry, fold))
+            parts.append(method.predict(forecast.sel(time=fold.predict)))
+        dist = xr.concat(parts, dim="time").sortby("time") if len(parts) > 1 else parts[0]
+        dist.attrs = {**parts[0].attrs, "method": entry.label}
+        write_product(product(dist, self.recipe.products.quantiles), path)
+
+
+def run_recipe(
+    path: Path,
+    *,
+    overrides: tuple[str, ...] = (),
+    run_dir: Path | None = None,
+    until: str = "report",
+    force: tuple[str, ...] = (),
+    terminal: Terminal,
+) -> Outcome:
+    """Run a recipe up to and including a stage; what is done already is skipped.
+
+    Parameters
+    ----------
+    path
+        Recipe file.
+    overrides
+        ``a.b=c`` assignments.
+    run_dir
+        Run folder; by default ``runs/NAME``.
+    until
+        Last stage, one of :data:`weatherpp.pipeline.stages.STAGES`.
+    force
+        Stages to do again.
+    terminal
+        Shows progress.
+
+    Raises
+    ------
+    ConfigError, InputError, LockedError
+        Each with one line for the user.
+    """
+    from weatherpp.pipeline.reporting import report
+    from weatherpp.pipeline.scoring import verify
+
+    for stage in force:
+        if stage not in STAGES:
+            raise ConfigError(f"--force {stage}: the stages are {', '.join(STAGES)}")
+    recipe = load_recipe(path, overrides)
+    run = RunFolder(run_dir or Path("runs") / recipe.name, force, terminal.on_task)
+    job = Job(recipe, path.read_text(encoding="utf-8"), run, terminal)
+    job.methods()
+    with run.locked():
+        archive_hash = job.ingest()
+        if until != "ingest":
+            models = job.fit(archive_hash)
+        if until in ("postprocess", "verify", "report"):
+            products = job.postprocess(archive_hash, models)
+        if until in ("verify", "report"):
+            scores = verify(job, archive_hash, products)
+        if until == "report":
+            report(job, archive_hash, products, scores, overrides)
+    redone = tuple(name for name, fresh in run.done.items() if fresh)
+    return Outcome(run.path, until, redone)
+
+
+def read_claims(run: Path) -> list[dict[str, Any]]:
+    """Claims of a finished run.
+
+    Raises
+    ------
+    InputError
+        The folder has none.
+    """
+    path = run / "scores" / "claims.json"
+    try:
+        claims: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        hint = "run the recipe first" if not run.is_dir() else "its recipe was not verified yet"
+        raise InputError(f"{os.fspath(run)}: no claims there; {hint}") from None
+    return claims
+
+
+__all__ = ["Job", "Outcome", "find_recipe", "read_claims", "read_product", "run_recipe"]

@@ -1,0 +1,216 @@
+"""Resumable tasks in a run folder: identity by content, done-markers, lock.
+
+A *task* (for example ``fit/z500/mixed-5``) has an identity: the hash of its settings, of the
+identities of what it reads, and of the source of the rooms that do the work. Its done-marker
+holds that identity and the size and hash of every output, and is written last, by rename. A
+task whose marker fits is skipped; anything else is done again from scratch. So a killed run
+leaves either a finished task or one that is redone, never half a result taken for a whole one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import weatherpp
+from weatherpp.errors import LockedError
+from weatherpp.recipe import digest
+
+STAGES = ("ingest", "fit", "postprocess", "verify", "report")
+
+# Whose source decides what a stage gives: a change there makes finished work stale.
+_SOURCE = {
+    "ingest": ("conventions.py", "data", "twin"),
+    "fit": ("distribution.py", "data", "methods"),
+    "postprocess": ("distribution.py", "data", "methods"),
+    "verify": ("distribution.py", "data", "verify"),
+    "report": ("report", "pipeline"),
+}
+
+
+@cache
+def source_digest(stage: str) -> str:
+    """Hash of the Python source that a stage's result depends on."""
+    root = Path(weatherpp.__file__).parent
+    hasher = hashlib.sha256()
+    for part in _SOURCE[stage]:
+        path = root / part
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            hasher.update(file.relative_to(root).as_posix().encode() + b"\0")
+            hasher.update(file.read_bytes())
+    return hasher.hexdigest()[:16]
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, or of all files of a folder with their names."""
+    hasher = hashlib.sha256()
+    for file in sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]:
+        if path.is_dir():
+            hasher.update(file.relative_to(path).as_posix().encode() + b"\0")
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                hasher.update(block)
+    return hasher.hexdigest()
+
+
+class RunFolder:
+    """A run's folder: where tasks put their outputs and markers.
+
+    Parameters
+    ----------
+    path
+        The folder; made if it is not there.
+    force
+        Stages to do again even if finished.
+    on_task
+        Called with (task, state) where state is ``skipped``, ``started`` or ``done``.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        force: Sequence[str] = (),
+        on_task: Callable[[str, str], None] = lambda task, state: None,
+    ):
+        self.path = path
+        self.force = frozenset(force)
+        self.on_task = on_task
+        self.done: dict[str, bool] = {}
+        path.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for one run at a time; the system frees the lock if the run dies.
+
+        Raises
+        ------
+        LockedError
+            Another run holds it.
+        """
+        with (self.path / ".lock").open("a") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise LockedError(
+                    f"{self.path}: another run is at work in this folder; wait for it to end, "
+                    "or use another one with --run-dir"
+                ) from None
+            yield
+
+    def task(
+        self,
+        name: str,
+        settings: Sequence[Any],
+        inputs: Sequence[str],
+        outputs: Sequence[Path],
+        work: Callable[[], None],
+        resumable: bool = False,
+    ) -> str:
+        """Do a task unless it is done; return the hash of its outputs.
+
+        Parameters
+        ----------
+        name
+            ``stage/...``; the first part is one of :data:`STAGES`.
+        settings
+            All that decides the result: models and plain values.
+        inputs
+            Hashes of what is read.
+        outputs
+            Files or folders the work writes.
+        work
+            Does it.
+        resumable
+            The work itself goes on from what an interrupted attempt at the *same* identity
+            left; without it, old outputs are removed first.
+        """
+        stage = name.split("/")[0]
+        identity = digest(name, list(settings), list(inputs), source_digest(stage))
+        marker = self.path / "stages" / f"{name}.json"
+        found = self._finished(marker, identity, outputs) if stage not in self.force else None
+        if found is not None:
+            self.done[name] = False
+            self.on_task(name, "skipped")
+            return found
+        self.on_task(name, "started")
+        started = marker.with_suffix(".started")
+        if not (resumable and started.is_file() and started.read_text() == identity):
+            _remove([marker, *outputs])
+            write_whole(started, identity)
+        for output in outputs:
+            output.parent.mkdir(parents=True, exist_ok=True)
+        start = time.monotonic()
+        work()
+        result = digest(*(file_digest(output) for output in outputs))
+        content = {
+            "identity": identity,
+            "result": result,
+            "seconds": round(time.monotonic() - start, 2),
+            "files": _listing(outputs),
+        }
+        write_whole(marker, json.dumps(content, indent=1) + "\n")
+        started.unlink()
+        self.done[name] = True
+        self.on_task(name, "done")
+        return result
+
+    def _finished(self, marker: Path, identity: str, outputs: Sequence[Path]) -> str | None:
+        try:
+            content = json.loads(marker.read_text(encoding="utf-8"))
+            same = content["identity"] == identity and content["files"] == _listing(outputs)
+            return str(content["result"]) if same else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def seconds(self) -> dict[str, float]:
+        """Duration of every finished task, from the markers."""
+        root = self.path / "stages"
+        return {
+            file.relative_to(root).with_suffix("").as_posix(): float(
+                json.loads(file.read_text(encoding="utf-8"))["seconds"]
+            )
+            for file in sorted(root.rglob("*.json"))
+        }
+
+
+def _remove(paths: Sequence[Path]) -> None:
+    for path in paths:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _listing(outputs: Sequence[Path]) -> list[list[Any]]:
+    """Names, sizes and change times of output files; cheap to compare on the next run."""
+    rows: list[list[Any]] = []
+    for output in outputs:
+        files = output.rglob("*") if output.is_dir() else [output]
+        for file in sorted(files):
+            if file.is_dir():
+                continue
+            state = file.stat()
+            rows.append(
+                [file.relative_to(output.parent).as_posix(), state.st_size, state.st_mtime_ns]
+            )
+    return rows
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file so that its final name never shows a part of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".part")
+    with partial.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(path)

@@ -199,9 +199,14 @@ class ProductSettings(Strict):
 
 
 class VerifySettings(Strict):
-    """How to score."""
+    """How to score.
+
+    ``references`` are the methods that gains are told against; by default the first method of
+    each job.
+    """
 
     bootstrap: Bootstrap = Bootstrap()
+    references: tuple[Label, ...] = ()
 
 
 class ReportSettings(Strict):
@@ -258,6 +263,9 @@ class Recipe(Strict):
         names = {target.name for target in self.targets}
         if len(names) < len(self.targets):
             raise ValueError("two targets have the same variable and level")
+        for label in self.verify.references:
+            if label not in labels:
+                raise ValueError(f"verify.references names the unknown method {label}")
         for claim in self.claims:
             for label in (claim.better, claim.than):
                 if label not in labels:
@@ -382,7 +390,7 @@ def digest(*parts: Any) -> str:
     def plain(part: Any) -> Any:
         if isinstance(part, BaseModel):
             return part.model_dump(mode="json")
-        return part
+        raise TypeError(f"no hash of {type(part).__name__}")
 
-    text = json.dumps([plain(part) for part in parts], sort_keys=True, default=str)
+    text = json.dumps(parts, sort_keys=True, default=plain)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

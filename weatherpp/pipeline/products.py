@@ -9,7 +9,6 @@ import xarray as xr
 
 import weatherpp
 from weatherpp import distribution
-from weatherpp.conventions import canonicalise, check
 from weatherpp.errors import InputError
 from weatherpp.methods.base import load_model
 from weatherpp.recipe import ProductSettings
@@ -58,12 +57,10 @@ def apply_model(model: Path, forecast: Path, output: Path) -> None:
     InputError
         The model folder or the forecast cannot be used.
     """
-    from weatherpp.data.ingest import open_forecast
+    from weatherpp.data.ingest import read_forecast
 
     method = load_model(model)
-    where = str(forecast)
-    ds = canonicalise(open_forecast(forecast), where, kind="forecast")
-    check(ds, where, kind="forecast")
+    ds = read_forecast(forecast)
     if not output.parent.is_dir():
         raise InputError(f"{output.parent}: no such folder to write to")
     dist = method.predict(ds)

@@ -22,8 +22,8 @@ from weatherpp.methods.base import FitData, Method, load_model, method_class
 from weatherpp.pipeline.plan import Fold, plan_folds
 from weatherpp.pipeline.products import product, read_product, write_product
 from weatherpp.pipeline.progress import Terminal
-from weatherpp.pipeline.stages import STAGES, RunFolder
-from weatherpp.recipe import MethodEntry, Recipe, Target, TwinSource, load_recipe
+from weatherpp.pipeline.stages import STAGES, RunFolder, file_digest
+from weatherpp.recipe import MethodEntry, Recipe, Target, TwinSource, digest, load_recipe, validate
 
 
 def find_recipe(name: str) -> Path:
@@ -89,7 +89,6 @@ class Job:
         path = self.archive_path
         source = self.recipe.source
         if isinstance(source, TwinSource):
-            from weatherpp.recipe import validate
             from weatherpp.twin import TwinConfig, generate
 
             values = {"seed": self.recipe.seed, "device": self.recipe.device, **source.twin}
@@ -103,7 +102,7 @@ class Job:
                 resumable=True,
             )
         from weatherpp.data.catalog import load_entry
-        from weatherpp.data.ingest import ingest, source_identity
+        from weatherpp.data.ingest import ingest
 
         entry = load_entry(source.catalog)
         root = Path(source.root) if source.root else None
@@ -111,7 +110,11 @@ class Job:
         def work() -> None:
             ingest(entry, path, root, self.terminal.update)
 
-        inputs = [source_identity(entry, root)]
+        inputs = [
+            digest([path.name, file_digest(path)])
+            for group in ("forecast", "analysis", "static", "apply")
+            for path in entry.paths(group, root)
+        ]
         return self.run.task("ingest/archive", [entry], inputs, [path], work)
 
     @property
@@ -152,7 +155,7 @@ class Job:
                 for fold in self.folds(archive, target, entry.job):
                     folder = self.model_folder(target, entry, fold)
                     name = "/".join(folder.relative_to(self.run.path / "models").parts)
-                    settings = [self.recipe.seed, self.recipe.device, entry, target]
+                    settings: list[Any] = [self.recipe.seed, self.recipe.device, entry, target]
                     settings += [self.recipe.split, fold.name]
 
                     def work(
@@ -213,7 +216,9 @@ class Job:
             progress=self.terminal.update,
         )
 
-    def postprocess(self, archive_hash: str, models: dict[tuple[str, str, str], str]) -> dict[str, str]:
+    def postprocess(
+        self, archive_hash: str, models: dict[tuple[str, str, str], str]
+    ) -> dict[str, str]:
         """Predict with every model; returns hashes of the product files by relative path."""
         archive = Archive.open(self.archive_path)
         hashes: dict[str, str] = {}
@@ -227,7 +232,7 @@ class Job:
                     kind = "predictions" if verified else "applied"
                     path = self.run.path / kind / target.name / f"{entry.label}.nc"
                     inputs = [models[target.name, entry.label, fold.name] for fold in chosen]
-                    settings = [self.recipe.products, entry, target, self.recipe.split]
+                    settings: list[Any] = [self.recipe.products, entry, target, self.recipe.split]
 
                     def work(
                         path: Path = path,

@@ -20,6 +20,8 @@ halves the Legendre step.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -101,6 +103,7 @@ class Transform:
     ) -> None:
         self.truncation, self.nlon, self.nlat = truncation, nlon, nlon // 2
         self.device, self.dtype = torch.device(device), dtype
+        self._workspace: dict[tuple[str, tuple[int, ...]], Tensor] = {}
         self.jsize = self.ksize = (truncation + 2) // 2
         nodes, weights = np.polynomial.legendre.leggauss(self.nlat)
         mu, weight = nodes[::-1].copy(), weights[::-1].copy()
@@ -111,20 +114,20 @@ class Transform:
         m, n = self._wavenumbers()
         valid = (n <= truncation) & (m <= truncation)
         valid[0, 0, 1] = False
-        self.m, self.n = self._tensor(m), self._tensor(np.where(valid, n, 0))
-        self.mask = self._tensor(valid)
+        self.m, self.n = self.tensor(m), self.tensor(np.where(valid, n, 0))
+        self.mask = self.tensor(valid)
         laplace = np.where(valid, -n * (n + 1.0) / EARTH_RADIUS**2, 0.0)
-        self.laplacian = self._tensor(laplace)
-        self.inverse_laplacian = self._tensor(
+        self.laplacian = self.tensor(laplace)
+        self.inverse_laplacian = self.tensor(
             np.where(laplace < 0, 1 / np.where(laplace < 0, laplace, 1), 0)
         )
-        sign = np.array([-1.0, 1.0]).reshape(1, 1, 2, 1, 1)
-        self._dlon = self._tensor(np.where(valid | (m > 0), sign * m, 0.0) * (m <= truncation))
+        self._m_valid = self.tensor(np.where(valid, m, 0))
         self._legendre(m, n, valid)
         self._fourier()
         self._balance_tables(m, n, valid)
 
-    def _tensor(self, values: NDArray[np.generic]) -> Tensor:
+    def tensor(self, values: NDArray[np.generic]) -> Tensor:
+        """A numpy array on this transform's device in its precision."""
         return torch.as_tensor(np.ascontiguousarray(values)).to(self.device, self.dtype)
 
     def _wavenumbers(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -142,13 +145,12 @@ class Transform:
         h = np.where(valid[..., None], h[index], 0.0).reshape(-1, self.ksize, half)
         weight = 0.5 * self.weight[:half]
         metric = weight / (1.0 - self.mu[:half] ** 2)
-        self._p_synthesis = self._tensor(p.transpose(0, 2, 1))
-        self._h_synthesis = self._tensor(h.transpose(0, 2, 1))
-        self._p_analysis = self._tensor(p * weight)
-        self._p_flux = self._tensor(p * metric)
-        # H has the other symmetry: for the analysis its rows are taken in swapped order, so that
-        # they meet the antisymmetric and symmetric parts of the field in storage order.
-        self._h_flux = self._tensor(h * metric)
+        self._p_synthesis = self.tensor(p.transpose(0, 2, 1))
+        # u cos = -H psi / a: the sign is in the table.
+        self._h_synthesis = self.tensor(-h.transpose(0, 2, 1))
+        self._p_analysis = self.tensor(p * weight)
+        self._p_flux = self.tensor(p * metric)
+        self._h_flux = self.tensor(h * metric)
 
     def _fourier(self) -> None:
         half = self.nlon // 2
@@ -158,8 +160,8 @@ class Transform:
         waves = np.stack([np.cos(m * lon), -np.sin(m * lon)], axis=2)
         synthesis = (w[:, :, None] * waves).reshape(2, 2 * self.jsize, half)
         analysis = ((m <= self.truncation)[:, :, None] * waves / self.nlon).reshape(synthesis.shape)
-        self._f_synthesis = self._tensor(synthesis.transpose(0, 2, 1))
-        self._f_analysis = self._tensor(analysis)
+        self._f_synthesis = self.tensor(synthesis.transpose(0, 2, 1))
+        self._f_analysis = self.tensor(analysis)
 
     def _balance_tables(
         self, m: NDArray[np.int64], n: NDArray[np.int64], valid: NDArray[np.bool_]
@@ -168,57 +170,88 @@ class Transform:
         size = np.maximum(n * (n + 1.0), 1.0)
         below = (n - 1.0) * (n + 1.0) * eps[m, n] / size
         above = n * (n + 2.0) * eps[m, n + 1] / size
-        self._below = self._tensor(np.where(valid & (n > m), below, 0.0))
-        self._above = self._tensor(np.where(valid & (n < self.truncation) & (n > 0), above, 0.0))
+        self._below = self.tensor(np.where(valid & (n > m), below, 0.0))
+        self._above = self.tensor(np.where(valid & (n < self.truncation) & (n > 0), above, 0.0))
 
     def expand(self, table: Tensor, like: Tensor) -> Tensor:
         """Append axes of length one to a spectral-layout table, to match the batch of ``like``."""
         return table.reshape(table.shape + (1,) * (like.dim() - table.dim()))
 
-    def dlon(self, c: Tensor) -> Tensor:
+    def dlon(self, c: Tensor, out: Tensor | None = None) -> Tensor:
         """Spectral coefficients of the derivative with respect to longitude (radians)."""
-        return c.flip(2) * self.expand(self._dlon, c)
+        out = torch.empty_like(c) if out is None else out
+        m = self.expand(self._m_valid, c)
+        torch.mul(c[:, :, 1], -m[:, :, 1], out=out[:, :, 0])
+        torch.mul(c[:, :, 0], m[:, :, 0], out=out[:, :, 1])
+        return out
 
-    def _legendre_synthesis(self, c: Tensor, table: Tensor, swap: bool) -> Tensor:
-        """Coefficients (spectral layout) -> Fourier rows (2, 2 jsize, hemisphere, row, batch)."""
-        half = self.nlat // 2
-        rows = torch.bmm(table, c.reshape(table.shape[0], self.ksize, -1))
-        rows = rows.reshape(2, 2 * self.jsize, 2, half, -1)
+    def buffer(self, name: str, *shape: int) -> Tensor:
+        """Uninitialised scratch memory, the same for every call with this name and shape.
+
+        Fresh memory for every large intermediate costs more (page faults) than the arithmetic.
+        """
+        key = (name, shape)
+        if key not in self._workspace:
+            self._workspace[key] = torch.empty(shape, device=self.device, dtype=self.dtype)
+        return self._workspace[key]
+
+    def _legendre_synthesis(self, c: Tensor, table: Tensor, swap: bool, out: Tensor) -> None:
+        """Coefficients (spectral layout) -> Fourier rows (2, 2 jsize, hemisphere, row, batch).
+
+        ``swap`` where the table's functions have the symmetry opposite to that of ``c``.
+        """
+        half, size = self.nlat // 2, out.shape[-1]
+        rows = self.buffer("legendre", table.shape[0], half, size)
+        torch.bmm(table, c.reshape(table.shape[0], self.ksize, size), out=rows)
+        rows = rows.view(2, 2 * self.jsize, 2, half, size)
         even, odd = rows[:, :, int(swap)], rows[:, :, 1 - int(swap)]
-        return torch.stack([even + odd, even - odd], dim=2)
+        torch.add(even, odd, out=out[:, :, 0])
+        torch.sub(even, odd, out=out[:, :, 1])
 
-    def _fourier_synthesis(self, rows: Tensor) -> Tensor:
-        half = self.nlon // 2
-        parts = torch.bmm(self._f_synthesis, rows.reshape(2, 2 * self.jsize, -1))
-        grid = torch.cat([parts[0] + parts[1], parts[0] - parts[1]])
-        return grid.reshape(2 * half, 2, self.nlat // 2, -1)
+    def _rows(self, size: int) -> Tensor:
+        return self.buffer("rows", 2, 2 * self.jsize, 2, self.nlat // 2, size)
+
+    def _fourier_synthesis(self, rows: Tensor, grid: Tensor) -> None:
+        half, size = self.nlon // 2, self.nlat * rows.shape[-1]
+        parts = self.buffer("halves", 2, half, size)
+        torch.bmm(self._f_synthesis, rows.view(2, 2 * self.jsize, size), out=parts)
+        flat = grid.view(self.nlon, size)
+        torch.add(parts[0], parts[1], out=flat[:half])
+        torch.sub(parts[0], parts[1], out=flat[half:])
 
     def _fourier_analysis(self, grid: Tensor) -> Tensor:
         half = self.nlon // 2
         flat = grid.reshape(self.nlon, -1)
-        parts = torch.stack([flat[:half] + flat[half:], flat[:half] - flat[half:]])
-        return torch.bmm(self._f_analysis, parts).reshape(
-            2, 2 * self.jsize, 2, self.nlat // 2, *grid.shape[3:]
-        )
+        parts = self.buffer("halves", 2, half, flat.shape[1])
+        torch.add(flat[:half], flat[half:], out=parts[0])
+        torch.sub(flat[:half], flat[half:], out=parts[1])
+        rows = self.buffer("analysed", 2, 2 * self.jsize, flat.shape[1])
+        torch.bmm(self._f_analysis, parts, out=rows)
+        return rows.view(2, 2 * self.jsize, 2, self.nlat // 2, *grid.shape[3:])
 
     def _legendre_analysis(self, rows: Tensor, table: Tensor, swap: bool) -> Tensor:
         north, south = rows[:, :, 0], rows[:, :, 1]
-        pair = (north - south, north + south) if swap else (north + south, north - south)
-        parts = torch.stack(pair, dim=2).reshape(table.shape[0], self.nlat // 2, -1)
-        return torch.bmm(table, parts).reshape(*self.shape, *rows.shape[4:])
+        parts = self.buffer("symmetric", *rows.shape)
+        torch.add(north, south, out=parts[:, :, int(swap)])
+        torch.sub(north, south, out=parts[:, :, 1 - int(swap)])
+        product = torch.bmm(table, parts.view(table.shape[0], self.nlat // 2, -1))
+        return product.view(*self.shape, *rows.shape[4:])
 
     def synthesis(self, c: Tensor) -> Tensor:
         """Spectral coefficients -> values on the grid; batch axes are kept."""
-        rows = self._legendre_synthesis(c, self._p_synthesis, swap=False)
-        return self._fourier_synthesis(rows).reshape(
-            self.nlon, 2, self.nlat // 2, *c.shape[len(self.shape) :]
-        )
+        batch = c.shape[len(self.shape) :]
+        rows = self._rows(math.prod(batch))
+        self._legendre_synthesis(c, self._p_synthesis, False, rows)
+        shape = (self.nlon, 2, self.nlat // 2, *batch)
+        grid = torch.empty(shape, device=self.device, dtype=self.dtype)
+        self._fourier_synthesis(rows, grid)
+        return grid
 
     def analysis(self, grid: Tensor) -> Tensor:
         """Values on the grid -> spectral coefficients; batch axes are kept."""
-        return self._legendre_analysis(self._fourier_analysis(grid), self._p_analysis, swap=False)
+        return self._legendre_analysis(self._fourier_analysis(grid), self._p_analysis, False)
 
-    def winds_and(self, psi: Tensor, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def winds_and(self, psi: Tensor, other: Tensor, scratch: bool = False) -> Tensor:
         """``u cos(lat)``, ``v cos(lat)`` of a streamfunction and another field, on the grid.
 
         Parameters
@@ -227,38 +260,49 @@ class Transform:
             Streamfunction (m2 s-1), spectral layout with batch axes.
         other
             Any field with the same batch axes.
+        scratch
+            Return scratch memory, which the next such call overwrites.
 
         Returns
         -------
-        u_cos, v_cos : m s-1, grid layout; other : grid layout
-            ``u cos = -(1 - mu**2)/a dpsi/dmu``, ``v cos = 1/a dpsi/dlon``.
+        Tensor, grid layout with a leading batch axis of 3
+            ``u cos = -(1 - mu**2)/a dpsi/dmu`` and ``v cos = 1/a dpsi/dlon`` (m s-1), ``other``.
         """
         batch = psi.shape[len(self.shape) :]
-        size = int(np.prod(batch))
-        scaled = (psi * (1.0 / EARTH_RADIUS)).reshape(*self.shape, size)
-        pair = torch.cat([self.dlon(scaled), other.reshape(*self.shape, size)], dim=-1)
-        u = self._legendre_synthesis(-scaled, self._h_synthesis, swap=True)
-        rest = self._legendre_synthesis(pair, self._p_synthesis, swap=False)
-        grid = self._fourier_synthesis(torch.cat([u, rest], dim=-1))
-        shape = (self.nlon, 2, self.nlat // 2, *batch)
-        u_cos, v_cos, values = grid.split(size, dim=-1)
-        return u_cos.reshape(shape), v_cos.reshape(shape), values.reshape(shape)
+        size = math.prod(batch)
+        scaled = torch.mul(psi, 1.0 / EARTH_RADIUS).reshape(*self.shape, size)
+        pair = self.buffer("pair", *self.shape, 2 * size)
+        self.dlon(scaled, out=pair[..., :size])
+        pair[..., size:] = other.reshape(*self.shape, size)
+        rows = self._rows(3 * size)
+        self._legendre_synthesis(scaled, self._h_synthesis, True, rows[..., :size])
+        self._legendre_synthesis(pair, self._p_synthesis, False, rows[..., size:])
+        shape = (self.nlon, 2, self.nlat // 2, 3, *batch)
+        if scratch:
+            grid = self.buffer("winds", *shape)
+        else:
+            grid = torch.empty(shape, device=self.device, dtype=self.dtype)
+        self._fourier_synthesis(rows, grid)
+        return grid
 
-    def divergence(self, flux_x: Tensor, flux_y: Tensor) -> Tensor:
-        """Spectral divergence of a vector given as ``(F_x cos(lat), F_y cos(lat))`` on the grid.
+    def divergence(self, flux: Tensor) -> Tensor:
+        """Spectral divergence of a vector field.
 
-        ``(dFx/dlon + d(Fy)/dmu) / (a (1 - mu**2))``, the second term by parts.
+        Parameters
+        ----------
+        flux
+            Grid layout with a leading batch axis of 2: ``F_x cos(lat)``, ``F_y cos(lat)``.
+
+        Returns
+        -------
+        Tensor, spectral layout
+            ``(dF_x cos/dlon + (1 - mu**2) d(F_y cos)/dmu) / (a (1 - mu**2))``; the second term by
+            integration by parts, so that it needs no derivative on the grid.
         """
-        batch = flux_x.shape[3:]
-        size = int(np.prod(batch))
-        both = torch.stack(
-            [flux_x.reshape(*flux_x.shape[:3], size), flux_y.reshape(*flux_x.shape[:3], size)],
-            dim=3,
-        )
-        rows = self._fourier_analysis(both)
-        x = self._legendre_analysis(rows[..., 0, :], self._p_flux, swap=False)
-        y = self._legendre_analysis(rows[..., 1, :], self._h_flux, swap=True)
-        return ((self.dlon(x) - y) * (1.0 / EARTH_RADIUS)).reshape(*self.shape, *batch)
+        rows = self._fourier_analysis(flux)
+        x = self._legendre_analysis(rows.select(4, 0), self._p_flux, False)
+        y = self._legendre_analysis(rows.select(4, 1), self._h_flux, True)
+        return self.dlon(x).sub_(y).mul_(1.0 / EARTH_RADIUS)
 
     def linear_balance(self, psi: Tensor, omega: float) -> Tensor:
         """Geopotential (m2 s-2, global mean 0) of a streamfunction: ``lap(phi) = div(f grad psi)``.

@@ -1,0 +1,1 @@
+"""Neural post-processing. Importing this package stays light: torch comes with the modules."""

@@ -1,0 +1,1 @@
+"""Networks: modules that turn standardised predictors into corrections, and nothing else."""

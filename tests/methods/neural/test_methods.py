@@ -1,0 +1,248 @@
+"""The two methods on a small synthetic archive."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import properscoring
+import pytest
+import torch
+import xarray as xr
+from conftest import SMALL, Z500, fit_data
+from synthetic import make_datasets
+
+from weatherpp import distribution
+from weatherpp.data.fields import ensemble_mean, ensemble_spread, select
+from weatherpp.errors import ConfigError, InputError
+from weatherpp.methods.base import FitData, load_model, method_class
+from weatherpp.methods.neural.build import pick_device
+from weatherpp.methods.neural.mixed import Mixed
+from weatherpp.methods.neural.spread import SpreadNet
+
+BOTH = [(Mixed, SMALL), (SpreadNet, {**SMALL, "width": 2})]
+
+
+@pytest.mark.parametrize(("method", "settings"), BOTH)
+def test_two_fits_give_the_same_weights(method: type, settings: dict, data: FitData) -> None:
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    one = method(Z500, settings).fit(data)
+    assert torch.equal(before, torch.random.get_rng_state())
+    torch.manual_seed(6)
+    two = method(Z500, settings).fit(data)
+    states = zip(one.nets[0].state_dict().items(), two.nets[0].state_dict().items(), strict=True)
+    for (name, a), (_, b) in states:
+        assert torch.equal(a, b), name
+    assert one.curve[1:] == two.curve[1:]
+    other = method(Z500, settings).fit(dataclasses.replace(data, seed=2))
+    assert other.curve[1:] != one.curve[1:]
+
+
+@pytest.mark.parametrize(("method", "settings"), BOTH)
+def test_saved_and_loaded(method: type, settings: dict, data: FitData, tmp_path: Path) -> None:
+    fitted = method(Z500, {**settings, "seeds": 2}).fit(data)
+    expected = fitted.predict(data.forecast)
+    fitted.save(tmp_path / "model", {"note": "test"})
+    loaded = load_model(tmp_path / "model")
+    xr.testing.assert_identical(loaded.predict(data.forecast), expected)
+    np.testing.assert_array_equal(loaded.curve, fitted.curve)
+    files = {file.name for file in (tmp_path / "model").rglob("*") if file.is_file()}
+    assert {"model.json", "networks.safetensors", "inputs.nc", "training.csv"} <= files
+    assert {Path(name).suffix for name in files} <= {".json", ".safetensors", ".nc", ".csv"}
+    (tmp_path / "model" / "networks.safetensors").write_bytes(b"\x80\x04 pickle")
+    with pytest.raises(InputError, match=r"networks\.safetensors") as error:
+        load_model(tmp_path / "model")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("method", "settings"), BOTH)
+def test_result_is_a_canonical_distribution(method: type, settings: dict, data: FitData) -> None:
+    result = method(Z500, settings).fit(data).predict(data.forecast)
+    assert distribution.form_of(result) == "normal"
+    assert result["mean"].dims == ("time", "latitude", "longitude")
+    assert result["mean"].attrs["units"] == result["spread"].attrs["units"] == "m2 s-2"
+    assert result.attrs["target"] == "z500"
+    assert float(result["spread"].min()) > 0
+    assert bool(np.isfinite(result["mean"]).all())
+
+
+@pytest.mark.parametrize("base", ["emos", "bias", "raw"])
+def test_mixed_starts_from_its_base(base: str, data: FitData) -> None:
+    # with so small a learning rate no epoch changes anything that float32 can show
+    settings = {**SMALL, "base": base, "training": {"epochs": 1, "learning_rate": 1e-30}}
+    method = Mixed(Z500, settings).fit(data)
+    expected = method_class(base)(Z500).fit(data).predict(data.forecast)
+    result = method.predict(data.forecast)
+    for part in (distribution.mean, distribution.spread):
+        np.testing.assert_allclose(part(result), part(expected), rtol=1e-6)
+
+
+def test_untrained_score_is_that_of_the_base(data: FitData) -> None:
+    method = Mixed(Z500, SMALL).fit(data)
+    valid = data.forecast.sel(time=data.valid)
+    base = method.base.predict(valid)
+    truth = data.truth.sel(time=data.valid)
+    crps = properscoring.crps_gaussian(truth.values, base["mean"].values, base["spread"].values)
+    weights = np.cos(np.deg2rad(valid["latitude"].values))
+    expected = np.average(crps.mean((0, 2)), weights=weights)
+    _, epoch, _, score = method.curve[0]
+    assert epoch == 0
+    assert score == pytest.approx(expected, rel=1e-4)
+
+
+def test_spread_net_uses_no_truth(data: FitData) -> None:
+    SpreadNet(Z500, {**SMALL, "width": 2}).fit(dataclasses.replace(data, truth=None))
+    with pytest.raises(InputError, match="the archive has none"):
+        Mixed(Z500, {**SMALL, "base": "raw"}).fit(dataclasses.replace(data, truth=None))
+
+
+@pytest.mark.parametrize(("method", "settings"), BOTH)
+def test_order_of_members_does_not_matter(method: type, settings: dict, data: FitData) -> None:
+    fitted = method(Z500, settings).fit(data)
+    expected = fitted.predict(data.forecast)
+    shuffled = data.forecast.isel(number=[4, 2, 0, 3, 1])
+    result = fitted.predict(shuffled)
+    for name in ("mean", "spread"):
+        np.testing.assert_allclose(result[name], expected[name], rtol=1e-6)
+
+
+def test_dates_are_predicted_one_by_one(data: FitData) -> None:
+    fitted = Mixed(Z500, SMALL).fit(data)
+    whole = fitted.predict(data.forecast)
+    one = fitted.predict(data.forecast.isel(time=[50]).chunk())
+    np.testing.assert_allclose(one["mean"], whole["mean"][[50]], rtol=1e-6)
+    np.testing.assert_allclose(one["spread"], whole["spread"][[50]], rtol=1e-4)
+
+
+def test_lazy_and_loaded_archives_train_alike(data: FitData) -> None:
+    loaded = Mixed(Z500, SMALL).fit(data)
+    lazy = dataclasses.replace(data, forecast=data.forecast.chunk(time=7, level=1))
+    for settings in (SMALL, {**SMALL, "memory": 1e-9}):
+        fitted = Mixed(Z500, settings).fit(lazy)
+        for epoch, expected in zip(fitted.curve, loaded.curve, strict=True):
+            assert epoch == pytest.approx(expected, rel=1e-4, nan_ok=True)
+
+
+def test_standardisation_sees_training_dates_only(data: FitData) -> None:
+    one = Mixed(Z500, SMALL).fit(data)
+    changed = data.forecast.copy(deep=True)
+    changed["z"].loc[{"time": data.valid}] *= 2
+    two = Mixed(Z500, SMALL).fit(dataclasses.replace(data, forecast=changed))
+    xr.testing.assert_identical(one.inputs, two.inputs)
+
+
+def test_base_of_the_network_is_cross_fitted(data: FitData) -> None:
+    method = Mixed(Z500, {**SMALL, "cross_fit": 4})
+    times = data.train.union(data.valid)
+    mean, _ = method._base(data, times)
+    whole = method.base.predict(data.forecast.sel(time=times))["mean"].values
+    at_train = times.isin(data.train)
+    np.testing.assert_array_equal(mean[~at_train].astype(np.float32), whole[~at_train])
+    assert (mean[at_train].astype(np.float32) != whole[at_train]).mean() > 0.9
+
+
+def test_without_validation_dates_the_last_weights_are_kept(without_valid: FitData) -> None:
+    fitted = Mixed(Z500, SMALL).fit(without_valid)
+    assert [epoch for _, epoch, *_ in fitted.curve] == [1, 2]
+    assert any(bool(value.any()) for value in fitted.nets[0].core.head.parameters())
+
+
+@pytest.mark.parametrize(("method", "settings"), BOTH)
+def test_missing_fields_are_told_in_one_line(method: type, settings: dict, data: FitData) -> None:
+    fitted = method(Z500, settings).fit(data)
+    with pytest.raises(InputError, match="no variable t") as error:
+        fitted.predict(data.forecast[["z"]])
+    assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match="fitted on a grid of 8 x 16, the forecast has 4 x 16"):
+        fitted.predict(data.forecast.isel(latitude=slice(4)))
+    with pytest.raises(InputError, match="850") as error:
+        method(dataclasses.replace(data).target.model_copy(update={"level": 850}), settings).fit(
+            data
+        )
+    assert "\n" not in str(error.value)
+
+
+def test_settings() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'width'"):
+        Mixed(Z500, {"widht": 3})
+    with pytest.raises(ConfigError, match="did you mean 'epochs'"):
+        Mixed(Z500, {"training": {"epoch": 3}})
+    if not torch.cuda.is_available():
+        with pytest.raises(ConfigError, match="no CUDA device"):
+            pick_device("cuda")
+
+
+def test_progress_is_told(data: FitData) -> None:
+    seen: list[tuple[str, float, float]] = []
+    progress = lambda *step: seen.append(step)  # noqa: E731
+    Mixed(Z500, SMALL).fit(dataclasses.replace(data, progress=progress))
+    assert seen[-1] == ("mixed z500, network 1", 2, 2)
+
+
+def test_tiles_are_for_limited_areas(data: FitData) -> None:
+    with pytest.raises(ConfigError, match="limited areas"):
+        Mixed(Z500, {**SMALL, "tile": 4}).fit(data)
+
+
+def test_three_dates_on_a_projected_grid(data: FitData) -> None:
+    """One variable, no levels, no validation, tiles."""
+
+    def flat(ds: xr.Dataset) -> xr.Dataset:
+        t = ds["t"].sel(level=650, drop=True).drop_vars(("latitude", "longitude"))
+        t = t.rename(latitude="y", longitude="x").drop_attrs()
+        latitude = np.linspace(50, 60, 8 * 16).reshape(8, 16)
+        return xr.Dataset({"t2m": t.assign_coords(latitude=(("y", "x"), latitude))})
+
+    target = Z500.model_copy(update={"variable": "t2m", "level": None})
+    forecast = flat(data.forecast.isel(time=slice(3)))
+    truth = flat(data.truth.rename("t").expand_dims(level=[650]).to_dataset())["t2m"]
+    small = dataclasses.replace(
+        data, forecast=forecast, truth=truth.isel(time=slice(3)), static=xr.Dataset(),
+        target=target, train=data.train[:2], valid=data.valid[:0],
+    )  # fmt: skip
+    settings = {**SMALL, "base": "bias", "tile": 5, "tiles": 8}
+    for network in ("residual", "unet3d"):
+        result = Mixed(target, {**settings, "network": network}).fit(small).predict(forecast)
+        assert result["mean"].dims == ("time", "y", "x")
+        assert bool(np.isfinite(result["spread"]).all())
+
+
+def test_missing_values_in_truth_do_not_spoil_the_fit(data: FitData) -> None:
+    truth = data.truth.copy(deep=True)
+    truth[3, :4] = np.nan
+    fitted = Mixed(Z500, {**SMALL, "base": "raw"}).fit(dataclasses.replace(data, truth=truth))
+    assert all(np.isfinite(loss) for row in fitted.curve[1:] for loss in row)
+
+
+@pytest.mark.slow
+def test_spread_net_beats_the_sample_spread() -> None:
+    """The size of the errors differs from date to date and is common to the whole field, so a
+    network that pools neighbouring points must do better than five members at one point."""
+    forecast, analysis, static = make_datasets(years=8, dates=20, shape=(8, 16))
+    data = fit_data(forecast, analysis, static, train=110)
+    test = pd.DatetimeIndex(forecast["time"].values)[140:]
+    data = dataclasses.replace(data, valid=data.valid[:30])
+    settings = {"width": 4, "depth": 1, "dropout": 0.0, "training": {"epochs": 12}}
+    result = SpreadNet(Z500, settings).fit(data).predict(data.forecast.sel(time=test))
+    full = ensemble_spread(data.full.sel(time=test))
+    field = select(data.forecast, "z", 500, "48h").sel(time=test)
+    regression = method_class("spread-regression")(Z500).fit(data)
+    other = regression.predict(data.forecast.sel(time=test))["spread"]
+
+    def rmse(spread: xr.DataArray) -> float:
+        return float(((spread - full) ** 2).mean() ** 0.5)
+
+    assert rmse(result["spread"]) < rmse(other) < rmse(ensemble_spread(field))
+    np.testing.assert_allclose(result["mean"], ensemble_mean(field), rtol=1e-6)
+
+
+def test_importing_the_package_is_light() -> None:
+    code = "import sys, weatherpp.methods.neural; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    code = "import sys, weatherpp.methods.neural.mixed; sys.exit('lightning' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,231 @@
+"""The archive: canonical forecasts, analyses and static fields in one Zarr v3 store.
+
+Groups: ``forecast``, and if there are such data ``analysis``, ``static`` and ``limit`` (what
+a perfect ensemble would reach; the embedded atmosphere knows it). The attributes of the root
+hold the title, licence and so on. ``manifest.json`` beside the groups holds the hash of all
+content; it is written last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+import zarr
+
+from weatherpp.conventions import Kind, check, grid_dims
+from weatherpp.errors import ConfigError, InputError
+
+MANIFEST = "manifest.json"
+CHUNK_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A store on disk; its groups open lazily, backed by dask.
+
+    Raises
+    ------
+    InputError
+        On access: the group is missing, damaged or not canonical.
+    """
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: str | Path) -> Archive:
+        """The archive at ``path``.
+
+        Raises
+        ------
+        InputError
+            There is no archive.
+        """
+        path = Path(path)
+        if not path.is_dir():
+            raise InputError(f"{path}: no archive there; make one with 'weatherpp ingest'")
+        if not (path / "forecast" / "zarr.json").is_file():
+            raise InputError(f"{path}: not an archive (no group 'forecast')")
+        return cls(path)
+
+    def has(self, group: str) -> bool:
+        """Whether the store has a group."""
+        return (self.path / group / "zarr.json").is_file()
+
+    @cached_property
+    def forecast(self) -> xr.Dataset:
+        """Forecasts, dims (time, step, number, level, grid...)."""
+        return self._group("forecast", "forecast")
+
+    @cached_property
+    def analysis(self) -> xr.Dataset | None:
+        """Analyses, dims (valid_time, level, grid...), or None."""
+        return self._group("analysis", "analysis") if self.has("analysis") else None
+
+    @cached_property
+    def static(self) -> xr.Dataset:
+        """Static fields on the grid; empty if there are none."""
+        return self._group("static", "static") if self.has("static") else xr.Dataset()
+
+    @cached_property
+    def limit(self) -> xr.Dataset | None:
+        """What a perfect ensemble would reach, or None."""
+        return self._group("limit", None) if self.has("limit") else None
+
+    @cached_property
+    def attrs(self) -> dict[str, Any]:
+        """Attributes of the whole: title, licence, citation, source..."""
+        try:
+            return dict(zarr.open_group(self.path, mode="r").attrs)
+        except (OSError, ValueError, KeyError) as error:
+            raise InputError(f"{self.path}: damaged archive ({error})") from None
+
+    def identity(self) -> str:
+        """Hash of the content, the same on every machine.
+
+        Read from the manifest; without one, or if files came or went since, all files are
+        read.
+        """
+        try:
+            manifest = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
+            if manifest["files"] == _census(self.path):
+                return str(manifest["content"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return _content_hash(self.path)
+
+    def _group(self, name: str, kind: Kind | None) -> xr.Dataset:
+        where = f"{self.path} ({name})"
+        try:
+            ds: xr.Dataset = xr.open_zarr(
+                self.path,
+                group=name,
+                consolidated=False,
+                decode_timedelta=True,
+            )
+        except (OSError, ValueError, KeyError) as error:
+            raise InputError(f"{where}: damaged archive ({error})") from None
+        # coordinates are small; loading them now spares every later look a read
+        ds = _nanoseconds(ds.assign_coords({name: ds[name].load() for name in ds.coords}))
+        if kind is not None:
+            check(ds, where, kind)
+        return ds
+
+
+def write_archive(
+    path: str | Path,
+    forecast: xr.Dataset,
+    analysis: xr.Dataset | None = None,
+    static: xr.Dataset | None = None,
+    limit: xr.Dataset | None = None,
+    attrs: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+) -> Archive:
+    """Write canonical Datasets as an archive; it appears under its name only when whole.
+
+    Raises
+    ------
+    InputError
+        A Dataset is not canonical.
+    ConfigError
+        ``path`` is there already and ``overwrite`` is False.
+    """
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise ConfigError(f"{path}: is there already; remove it or choose another folder")
+    kinds: list[tuple[Kind, xr.Dataset | None]] = [
+        ("forecast", forecast),
+        ("analysis", analysis),
+        ("static", static if static is not None and static.data_vars else None),
+    ]
+    for kind, ds in kinds:
+        if ds is not None:
+            check(ds, f"{path} ({kind})", kind)
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        zarr.open_group(partial, mode="w", zarr_format=3, attributes=dict(attrs or {}))
+        for name, ds in [*kinds, ("limit", limit)]:
+            if ds is not None:
+                _write_group(partial, name, ds)
+        seal(partial)
+        if path.exists():
+            shutil.rmtree(path)
+        partial.replace(path)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return Archive.open(path)
+
+
+def _nanoseconds(ds: xr.Dataset) -> xr.Dataset:
+    """All times in nanoseconds: mixed units join by value but not by type."""
+    names = [name for name in ds.coords if ds[name].dtype.kind in "mM"]
+    return ds.assign_coords(
+        {name: ds[name].astype(f"{ds[name].dtype.kind}8[ns]") for name in names}
+    )
+
+
+def chunk_sizes(da: xr.DataArray) -> dict[str, int]:
+    """Chunk lengths: whole grid, all members and lead times, one level, few dates.
+
+    Few dates are as many as make about a megabyte, so that one sample is few whole reads and
+    small grids do not fall into a crowd of tiny files.
+    """
+    sizes = {str(dim): size for dim, size in da.sizes.items()}
+    if "level" in sizes:
+        sizes["level"] = 1
+    for date in ("time", "valid_time"):
+        if date in sizes:
+            one = math.prod(size for dim, size in sizes.items() if dim != date)
+            dates = CHUNK_BYTES // max(one * da.dtype.itemsize, 1)
+            sizes[date] = max(1, min(sizes[date], dates))
+    return sizes
+
+
+def _write_group(store: Path, group: str, ds: xr.Dataset) -> None:
+    ds = _nanoseconds(ds)
+    encoding: dict[Any, dict[str, Any]] = {}
+    for name in ds.variables:
+        ds[name].encoding = {}
+    for name, da in ds.data_vars.items():
+        chunks = chunk_sizes(da) if grid_dims(da) else {str(d): n for d, n in da.sizes.items()}
+        encoding[name] = {"chunks": tuple(chunks[str(dim)] for dim in da.dims)}
+        ds[name] = da.chunk(chunks)
+    ds.to_zarr(store, group=group, mode="w", zarr_format=3, consolidated=False, encoding=encoding)
+
+
+def seal(path: Path) -> str:
+    """Write the manifest of a finished store; returns its content hash."""
+    content = _content_hash(path)
+    text = json.dumps({"content": content, "files": _census(path)}, indent=2, sort_keys=True)
+    partial = path / f"{MANIFEST}.part"
+    partial.write_text(text + "\n", encoding="utf-8")
+    partial.replace(path / MANIFEST)
+    return content
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith(MANIFEST))
+
+
+def _census(path: Path) -> dict[str, int]:
+    files = _files(path)
+    return {"count": len(files), "bytes": sum(file.stat().st_size for file in files)}
+
+
+def _content_hash(path: Path) -> str:
+    total = hashlib.sha256()
+    for file in _files(path):
+        with file.open("rb") as stream:
+            content = hashlib.file_digest(stream, "sha256").hexdigest()
+        total.update(f"{file.relative_to(path).as_posix()} {content}\n".encode())
+    return total.hexdigest()[:32]

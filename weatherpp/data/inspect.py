@@ -1,0 +1,237 @@
+"""What is in a file, in canonical terms, and what is missing for post-processing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+
+from weatherpp.conventions import UNITS, VARIABLES, Kind, exists_on, grid_dims, hours
+from weatherpp.data import grib, netcdf
+from weatherpp.data.archive import Archive
+from weatherpp.data.canonical import canonical_name, canonicalise
+from weatherpp.errors import InputError
+
+FOREIGN = {
+    b"BUFR": "observations in BUFR; convert them to a netCDF analysis or a station table first",
+    b"SQLi": "an SQLite data base",
+    b"PAR1": "a parquet table",
+    b"\x1f\x8b": "compressed; unpack it first",
+    b"PK\x03\x04": "a zip file; unpack it first",
+}
+NO_TRUTH = "no analysis to compare with; name one under files.analysis of the catalog entry"
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Findings on one file.
+
+    Attributes
+    ----------
+    path
+        The file.
+    lines
+        What is there, one finding a line, as plain text.
+    missing
+        What is missing for post-processing; empty if nothing.
+    """
+
+    path: Path
+    lines: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lacks = [f"missing: {text}" for text in self.missing]
+        return "\n".join([str(self.path), *(f"  {line}" for line in [*self.lines, *lacks])])
+
+
+def inspect(path: str | Path) -> Inspection:
+    """Look at a GRIB or netCDF file, a Zarr store or an archive; reads no field values.
+
+    Raises
+    ------
+    InputError
+        It is none of these, or damaged; the message says what to do.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
+    if path.is_dir():
+        if (path / "forecast" / "zarr.json").is_file():
+            return _archive(path)
+        if not any((path / name).is_file() for name in ("zarr.json", ".zgroup", ".zmetadata")):
+            raise InputError(f"{path}: a folder, but not a Zarr store; name one file in it")
+        return _dataset(path, "Zarr")
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(8)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    if start[:4] == b"GRIB":
+        return _grib(path)
+    if start[:3] == b"CDF" or start == b"\x89HDF\r\n\x1a\n":
+        return _dataset(path, "netCDF")
+    for magic, what in FOREIGN.items():
+        if start.startswith(magic):
+            raise InputError(f"{path}: {what}; only GRIB, netCDF and Zarr can be looked at")
+    raise InputError(f"{path}: neither GRIB nor netCDF nor Zarr; is it whole?")
+
+
+def _grib(path: Path) -> Inspection:
+    messages = grib.scan(path)
+    out = Inspection(path, [f"GRIB, {_count(len(messages), 'field')}"])
+    for variable in dict.fromkeys(message.variable for message in messages):
+        own = [message for message in messages if message.variable == variable]
+        pressure = sorted({m.level for m in own if m.level_type == "isobaricInhPa"})
+        others = sorted({m.level_type for m in own} - {"isobaricInhPa"})
+        where = [f"{_some(pressure)} hPa"] if pressure else []
+        name = canonical_name(variable, xr.DataArray())
+        steps = _some(dict.fromkeys(m.step for m in own))
+        out.lines.append(
+            f"{name if name in VARIABLES else variable} [{own[0].units}]"
+            f"{'' if name == variable else f', there called {variable}'}"
+            f", {', '.join([*where, *others])}, lead time {steps} h, {_count(len(own), 'field')}"
+        )
+        if name not in VARIABLES:
+            out.missing.append(f"the variable {variable} is not known; it will not be read")
+        elif not _known_units(name, own[0].units):
+            out.missing.append(f"{name} has the unknown units '{own[0].units}'")
+        if grib.is_turned(own[0]):
+            out.missing.append(f"{name} points along the grid, not to the east or north")
+        if name in VARIABLES and VARIABLES[name].aloft and others:
+            out.missing.append(f"{name} on {others[0]} levels; pressure levels are needed")
+    members = sorted({m.number for m in messages if _is_member(m) and m.number is not None})
+    dates = pd.DatetimeIndex(sorted({pd.Timestamp(f"{m.date:08d} {m.time:04d}") for m in messages}))
+    _members(out, members)
+    _dates(out, dates, "initial time")
+    grids = {m.grid: m for m in messages}
+    for message in grids.values():
+        out.lines.append(f"grid {message.grid_type}, {message.points} points")
+        if message.grid_type.startswith(("reduced", "unstructured", "sh")):
+            out.missing.append(
+                f"grid {message.grid_type} has no rows and columns; interpolate it to latitude "
+                "and longitude first"
+            )
+    if len(grids) > 1:
+        out.missing.append(f"{len(grids)} different grids in one file; split it by grid")
+    if {m.data_type for m in messages} != {"an"}:
+        out.missing.append(NO_TRUTH)
+    return out
+
+
+def _is_member(message: grib.Message) -> bool:
+    return message.data_type in ("cf", "pf") or message.total > 1 or bool(message.number)
+
+
+def _dataset(path: Path, what: str) -> Inspection:
+    raw = netcdf.read(path)
+    out = Inspection(path, [what])
+    faults: dict[Kind, str] = {}
+    kinds: tuple[Kind, ...] = ("forecast", "analysis", "static")
+    for kind in kinds:
+        try:
+            ds = canonicalise(raw, str(path), kind)
+        except InputError as error:
+            faults[kind] = str(error).removeprefix(f"{path}: ")
+            continue
+        if kind == "forecast" and "number" not in ds.dims and not ds["step"].values.any():
+            continue  # no members and no lead time: an analysis
+        out.lines[0] += f", can be read as {kind}"
+        _canonical(out, ds, kind)
+        return out
+    # not readable as it is: show what there is, and the reason that fits best
+    timeless = "no initial time" in faults["forecast"] and "no members" not in faults["analysis"]
+    likely: Kind = "analysis" if timeless else "forecast"
+    for name, da in raw.data_vars.items():
+        units = da.attrs.get("units")
+        out.lines.append(
+            f"{name} [{units if units is not None else 'no units'}], "
+            f"{' x '.join(f'{dim} {size}' for dim, size in da.sizes.items()) or 'one value'}"
+        )
+    out.missing.append(faults[likely])
+    return out
+
+
+def _archive(path: Path) -> Inspection:
+    archive = Archive.open(path)
+    out = Inspection(path, [f"archive, {archive.attrs.get('title', 'without title')}"])
+    _canonical(out, archive.forecast, "forecast", truth=archive.analysis is not None)
+    if archive.analysis is not None:
+        out.lines.append("analysis:")
+        _canonical(out, archive.analysis, "analysis")
+    if archive.static.data_vars:
+        out.lines.append(f"static fields: {_some(archive.static.data_vars)}")
+    return out
+
+
+def _canonical(out: Inspection, ds: xr.Dataset, kind: Kind, truth: bool = False) -> None:
+    for name, da in ds.data_vars.items():
+        levels = f", {_some(map(int, exists_on(da, 'levels')))} hPa" if "level" in da.dims else ""
+        units = da.attrs.get("units", "no units")
+        out.lines.append(f"{name} [{units}]{levels}")
+        if name not in VARIABLES:
+            out.missing.append(f"the variable {name} is not known; it will not be read")
+    dims = grid_dims(ds)
+    shape = " x ".join(str(ds.sizes[dim]) for dim in dims)
+    lat = ds["latitude"].values
+    west, east = _extent(ds["longitude"].values)
+    out.lines.append(
+        f"grid {' x '.join(dims)}, {shape} points, latitude {lat.max():g} to {lat.min():g}, "
+        f"longitude {west:g} to {east:g}"
+    )
+    if kind == "forecast":
+        _members(out, [int(n) for n in ds["number"].values] if "number" in ds.dims else [])
+        _dates(out, pd.DatetimeIndex(ds["time"].values), "initial time")
+        out.lines.append(f"lead times {_some(f'{hours(s):g}' for s in ds['step'].values)} h")
+        if not truth:
+            out.missing.append(NO_TRUTH)
+    elif kind == "analysis":
+        _dates(out, pd.DatetimeIndex(ds["valid_time"].values), "valid time")
+
+
+def _extent(longitude: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """West and east end: what lies outside is the widest gap, so Greenwich may lie inside."""
+    lon = np.unique(longitude)
+    gaps = np.diff(lon, append=lon[0] + 360.0)
+    widest = int(np.argmax(gaps))
+    if gaps[-1] >= gaps[widest] * (1 - 1e-6):  # nothing lies across Greenwich, or all around
+        return float(lon[0]), float(lon[-1])
+    return float(lon[widest + 1]) - 360.0, float(lon[widest])
+
+
+def _known_units(name: str, units: str) -> bool:
+    found = units.replace("**", "").strip()
+    return found == VARIABLES[name].units or found in UNITS.get(VARIABLES[name].units, {})
+
+
+def _members(out: Inspection, members: Sequence[int]) -> None:
+    if len(members) < 2:
+        out.missing.append("no ensemble members; post-processing needs two at least")
+    if members:
+        control = "with" if 0 in members else "without"
+        out.lines.append(f"{_count(len(members), 'member')} ({_some(members)}), {control} control")
+
+
+def _dates(out: Inspection, dates: pd.DatetimeIndex, what: str) -> None:
+    first, last = dates.min(), dates.max()
+    span = f"{first:%Y-%m-%d %H:%M}" + (f" to {last:%Y-%m-%d %H:%M}" if len(dates) > 1 else "")
+    out.lines.append(f"{_count(len(dates), what)}, {span} UTC")
+    if len(dates) == 1:
+        out.missing.append("a single date; learning needs many")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _some(items: Iterable[object], most: int = 8) -> str:
+    """Items as text, the middle of long lists left out."""
+    texts = [str(item) for item in items]
+    if len(texts) > most:
+        texts = [*texts[: most - 2], "...", texts[-1]]
+    return ", ".join(texts) or "none"

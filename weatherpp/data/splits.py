@@ -1,0 +1,67 @@
+"""Training, validation and test by time, never mixed and with a gap of the lead time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from weatherpp.errors import ConfigError
+from weatherpp.recipe import YearSplit
+
+
+def by_years(
+    times: pd.DatetimeIndex, split: YearSplit, lead: pd.Timedelta
+) -> dict[str, pd.DatetimeIndex]:
+    """Initial times of each split.
+
+    A date whose valid time (initial time + ``lead``) reaches or passes the first initial time
+    of a later split is dropped from the earlier one, so that nothing is learned from the state
+    another split starts with.
+
+    Returns
+    -------
+    dict with the keys ``train``, ``valid``, ``test``; each sorted, none empty.
+
+    Raises
+    ------
+    ConfigError
+        A split has no dates; the message names the years there are.
+    """
+    times = times.unique().sort_values()
+    ranges = {"train": split.train, "valid": split.valid, "test": split.test}
+    parts = {
+        name: times[(times.year >= first) & (times.year <= last)]
+        for name, (first, last) in ranges.items()
+    }
+    order = sorted(ranges, key=lambda name: ranges[name])
+    for place, name in enumerate(order):
+        starts = [parts[later][0] for later in order[place + 1 :] if len(parts[later])]
+        if starts:
+            parts[name] = parts[name][parts[name] + lead < min(starts)]
+    for name, part in parts.items():
+        if not len(part):
+            first, last = ranges[name]
+            years = sorted(set(times.year))
+            there = f"{years[0]} to {years[-1]}" if years else "no dates"
+            raise ConfigError(
+                f"split.{name}: no dates in {first} to {last} with a gap of {lead}; "
+                f"the data have {there}"
+            )
+    return parts
+
+
+def leave_one_out(
+    times: pd.DatetimeIndex,
+) -> Iterator[tuple[pd.DatetimeIndex, pd.DatetimeIndex]]:
+    """Pairs (train, test) in which each initial time is the test once.
+
+    Raises
+    ------
+    ConfigError
+        Fewer than two dates.
+    """
+    times = times.unique().sort_values()
+    if len(times) < 2:
+        raise ConfigError(f"split.leave_out: needs two dates at least, the data have {len(times)}")
+    return ((times.delete(at), times[at : at + 1]) for at in range(len(times)))

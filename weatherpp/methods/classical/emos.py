@@ -1,0 +1,263 @@
+r"""EMOS: normal distribution with a regressed mean and variance at each grid point.
+
+.. math:: \mu = a + b\,\bar x, \qquad \sigma^2 = c + d\,s^2, \qquad c, d \ge 0
+
+with :math:`\bar x` and :math:`s^2` the mean and the unbiased variance of the members
+(non-homogeneous Gaussian regression). The coefficients minimise the mean CRPS over the
+training dates in closed form.
+
+References
+----------
+Gneiting, T., Raftery, A. E., Westveld, A. H. and Goldman, T. (2005), Mon. Wea. Rev. 133,
+1098-1118.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from pydantic import Field
+
+from weatherpp import distribution
+from weatherpp.data.fields import ensemble_mean, ensemble_spread
+from weatherpp.errors import InputError
+from weatherpp.methods.base import FitData
+from weatherpp.methods.classical.common import (
+    ParameterMethod,
+    complete,
+    on_dates,
+    same_grid,
+    target_members,
+    training_truth,
+)
+from weatherpp.recipe import Strict
+from weatherpp.verify.scores import check_aligned
+
+Array = NDArray[np.float64]
+EVALUATIONS = 200  # most at a point; ten or so are usual
+POOLED_SAMPLES = 200_000  # enough to know four numbers
+START = (0.0, 0.0, 0.7, 0.7)  # unbiased, b = 1, half of the variance from the members
+
+
+class Coefficients(NamedTuple):
+    """Coefficients a, b, c, d of each point (float64) and how many points kept the start."""
+
+    a: Array
+    b: Array
+    c: Array
+    d: Array
+    failed: int
+
+
+class _Sample(NamedTuple):
+    """Training sample (dates, points) in units of each point's own scales.
+
+    ``e`` is the error of the ensemble mean, ``u`` the anomaly of the mean, ``v`` the variance
+    of the members; the scales are (points,).
+    """
+
+    e: Array
+    u: Array
+    v: Array
+    error: Array
+    centre: Array
+    anomaly: Array
+    variance: Array
+
+
+def _positive(values: Array) -> Array:
+    """``values`` with one in place of zero, to divide by."""
+    return np.where(values > 0, values, 1.0)
+
+
+def _scale(squares: Array, prior: float) -> Array:
+    """Root mean square over dates (points,), leaning on all points as if on ``prior`` dates."""
+    mean = squares.mean()
+    scale: Array = np.sqrt((squares.sum(axis=0) + prior * mean) / (len(squares) + prior))
+    return scale
+
+
+def _standardise(mean: Array, variance: Array, truth: Array, prior: float) -> _Sample:
+    e = truth - mean
+    error = _scale(e**2, prior)
+    error = _positive(np.maximum(error, 1e-6 * np.sqrt((e**2).mean())))
+    centre = mean.mean(axis=0)
+    anomaly = _scale((mean - centre) ** 2, prior)
+    # rounding of float32 fields near 280 is no anomaly
+    anomaly = np.where(anomaly > 1e-6 * np.abs(centre), anomaly, 0.0)
+    u = np.where(anomaly > 0, (mean - centre) / _positive(anomaly), 0.0)
+    average = _scale(variance, prior) ** 2
+    return _Sample(e / error, u, variance / _positive(average), error, centre, anomaly, average)
+
+
+def _minimise(
+    e: Array, u: Array, v: Array, centre: Array, prior: float
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Parameters (points, 4), started at ``centre``, and where the search converged."""
+    from weatherpp.methods.classical import emos_loop
+
+    points = e.shape[1]
+    theta = np.tile(centre, (points, 1))
+    good = np.zeros(points, dtype=np.bool_)
+    by_point = [np.ascontiguousarray(part.T) for part in (e, u, v)]
+    emos_loop.minimise(*by_point, theta, centre, float(prior), EVALUATIONS, good)
+    theta[~good] = centre
+    theta[:, 2:] = np.abs(theta[:, 2:])
+    return theta, good
+
+
+def _pooled(sample: _Sample) -> tuple[Array, bool]:
+    """Parameters of all points together, in their standardised units."""
+    stride = max(1, -(-sample.e.size // POOLED_SAMPLES))
+    e, u, v = (part.reshape(-1, 1)[::stride] for part in (sample.e, sample.u, sample.v))
+    theta, good = _minimise(e, u, v, np.array(START), 0.0)
+    return theta[0], bool(good[0])
+
+
+def fit_coefficients(
+    mean: Array, variance: Array, truth: Array, *, prior: float = 2.0, pool: bool = False
+) -> Coefficients:
+    """Minimise the mean CRPS over dates at every point.
+
+    Parameters
+    ----------
+    mean, variance, truth
+        (dates, points) float64, finite: ensemble mean, unbiased variance of the members (zeros
+        for one member), and analysis.
+    prior
+        Pull towards the coefficients of all points together: a quadratic penalty with the
+        weight of so many dates. It lets two dates do, and is lost among hundreds. Without it
+        a mean or a variance that is constant in training has no say (b = 1, d = 0).
+    pool
+        One set of coefficients for all points; ``prior`` is then of no effect.
+
+    Returns
+    -------
+    Coefficients, each (points,). Where the search does not converge the point keeps the pooled
+    coefficients and counts in ``failed``.
+
+    Raises
+    ------
+    InputError
+        Shapes differ, or there is one date only and no prior.
+    """
+    if not (mean.shape == variance.shape == truth.shape and mean.ndim == 2 and mean.size):
+        raise InputError(f"EMOS: shapes {mean.shape}, {variance.shape}, {truth.shape} do not fit")
+    dates, points = mean.shape
+    if pool:
+        one = [part.reshape(-1, 1) for part in (mean, variance, truth)]
+        single = fit_coefficients(one[0], one[1], one[2], prior=0.0)
+        a, b, c, d = (np.repeat(part, points) for part in single[:4])
+        return Coefficients(a, b, c, d, single.failed * points)
+    if dates < 2 and prior == 0:
+        raise InputError("EMOS on one training date needs a prior above zero")
+    sample = _standardise(mean, variance, truth, prior)
+    centre, _ = _pooled(sample)
+    theta, good = _minimise(sample.e, sample.u, sample.v, centre, prior)
+    tilt = np.where(sample.anomaly > 0, theta[:, 1] * sample.error / _positive(sample.anomaly), 0.0)
+    return Coefficients(
+        a=theta[:, 0] * sample.error - tilt * sample.centre,
+        b=1.0 + tilt,
+        c=(theta[:, 2] ** 2 + 1e-6) * sample.error**2,
+        d=np.where(
+            sample.variance > 0,
+            theta[:, 3] ** 2 * sample.error**2 / _positive(sample.variance),
+            0.0,
+        ),
+        failed=int((~good).sum()),
+    )
+
+
+class EmosSettings(Strict):
+    """Settings of :class:`LocalEmos`."""
+
+    scope: Literal["local", "global"] = "local"
+    prior: float = Field(
+        default=2.0,
+        ge=0,
+        description="pull of a grid point towards all points together, in dates",
+    )
+
+
+class LocalEmos(ParameterMethod):
+    """EMOS with coefficients of its own at each grid point (``scope: global``: one set).
+
+    With one member the variance is constant (d = 0). :meth:`mean_spread` gives the two fields
+    for those who build on them.
+    """
+
+    name: ClassVar[str] = "emos"
+    Settings = EmosSettings
+
+    def fit(self, data: FitData) -> Self:
+        """Coefficients from the training dates.
+
+        Raises
+        ------
+        InputError
+            No training dates, no analyses, NaN, or different grids.
+        """
+        truth = training_truth(data, self.name)
+        members = on_dates(target_members(data.forecast, self.target), data.train, "forecast")
+        mean, spread = _moments(members)
+        mean, spread = complete(mean.load(), "forecast"), complete(spread.load(), "forecast")
+        check_aligned(mean, truth, ("the forecast", "the analysis"))
+        grid = mean.isel(time=0, drop=True)
+        flat = [
+            part.transpose("time", *grid.dims)
+            .values.astype(np.float64)
+            .reshape(len(data.train), -1)
+            for part in (mean, spread, truth)
+        ]
+        fit = fit_coefficients(
+            flat[0],
+            flat[1] ** 2,
+            flat[2],
+            prior=self.settings.prior,
+            pool=self.settings.scope == "global",
+        )
+        fields = {
+            name: xr.DataArray(values.reshape(grid.shape), dims=grid.dims, coords=grid.coords)
+            for name, values in zip("abcd", fit[:4], strict=True)
+        }
+        units = truth.attrs.get("units", "1")
+        fields["a"].attrs["units"], fields["c"].attrs["units"] = units, f"({units})2"
+        self.parameters = xr.Dataset(
+            fields, attrs={"dates": len(data.train), "not_converged": fit.failed}
+        )
+        return self
+
+    def mean_spread(self, forecast: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
+        """Calibrated mean and standard deviation, (time, grid...), in the type of the forecast.
+
+        Raises
+        ------
+        InputError
+            Not fitted, or another grid.
+        """
+        members = target_members(forecast, self.target)
+        parameters = self.fitted()
+        same_grid(parameters, members)
+        mean, spread = _moments(members)
+        centre = parameters["a"] + parameters["b"] * mean
+        sd = (parameters["c"] + parameters["d"] * spread.astype(np.float64) ** 2) ** 0.5
+        return (
+            centre.transpose(*mean.dims).astype(members.dtype).assign_attrs(mean.attrs),
+            sd.transpose(*mean.dims).astype(members.dtype).assign_attrs(mean.attrs),
+        )
+
+    def predict(self, forecast: xr.Dataset) -> xr.Dataset:
+        """Normal distribution, in the type of the forecast."""
+        mean, spread = self.mean_spread(forecast)
+        return distribution.normal(mean, spread, **self.dist_attrs())
+
+
+def _moments(members: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
+    """Mean and spread of the members; the spread of one member is zero."""
+    mean = ensemble_mean(members)
+    if members.sizes["number"] == 1:
+        return mean, xr.zeros_like(mean)
+    return mean, ensemble_spread(members)

@@ -1,0 +1,363 @@
+"""What the neural methods share: a simple method as base, and a network that corrects it.
+
+The network starts at zero correction, so the base is what it has to beat: if no epoch is better
+on the validation dates, the base is what comes out.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import math
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import torch
+import xarray as xr
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from weatherpp import distribution
+from weatherpp.data.fields import ensemble_mean, select
+from weatherpp.errors import ConfigError, InputError
+from weatherpp.methods.base import FitData, Method, load_model, method_class, silent
+from weatherpp.methods.neural.build import Curve, NeuralSettings, build_network, pick_device
+from weatherpp.methods.neural.networks.padding import Topology
+from weatherpp.methods.neural.samples import (
+    Batch,
+    Block,
+    Samples,
+    area_weights,
+    assemble,
+    constant_fields,
+    plan,
+    plane,
+    topology_of,
+)
+from weatherpp.methods.neural.standardise import local_standardisation
+
+Floats = NDArray[np.float64]
+# a base spread below this share of its mean is raised to it: errors are counted in base spreads
+LEAST_SPREAD = 1e-3
+# fewer training dates than this for one fit of the base are not split up
+LEAST_DATES = 30
+# the logarithm of the factor on the spread stays within this
+LARGEST_FACTOR = 2.0
+PREDICT_BATCH = 16
+
+
+class Correction(Method):
+    """Base of the methods here; see :class:`Mixed` and :class:`SpreadNet`.
+
+    Attributes
+    ----------
+    device
+        ``auto``, ``cpu`` or ``cuda``, also for predictions.
+    curve
+        Rows (seed, epoch, training loss, validation loss); epoch 0 is the base. Losses are in
+        the units of the target.
+    """
+
+    Settings = NeuralSettings
+    outputs: int
+    base_method: str
+
+    def __init__(self, target: Any, settings: Any = None):
+        super().__init__(target, settings)
+        self.device = "auto"
+        self.curve: list[tuple[int, int, float, float]] = []
+        self.base: Method
+        self.blocks: list[Block]
+        self.inputs: xr.Dataset
+        self.topology: Topology
+        self.scale: float
+        self.nets: list[nn.Module]
+
+    # what differs between the methods
+
+    @abstractmethod
+    def _goal(self, data: FitData) -> xr.DataArray:
+        """The field to come close to, dims (time, grid...)."""
+
+    @abstractmethod
+    def _relative(self, goal: Floats, mean: Floats, spread: Floats) -> Floats:
+        """Goal in units of the base."""
+
+    @abstractmethod
+    def _loss(self, output: Tensor, batch: Batch) -> Tensor:
+        """Loss of a batch; scale with ``batch["unit"]``."""
+
+    @abstractmethod
+    def _score(self, loss: float) -> float:
+        """Loss in the units of the target."""
+
+    @abstractmethod
+    def _correct(self, output: Floats, mean: Floats, spread: Floats) -> tuple[Floats, Floats]:
+        """Mean and spread of the result from the network's output and the base."""
+
+    # fit
+
+    def fit(self, data: FitData) -> Self:
+        """Fit the base, then train the network(s) on the training dates.
+
+        Raises
+        ------
+        InputError
+            A field is missing or there is no grid.
+        ConfigError
+            A setting does not suit the data.
+        """
+        self.device = data.device
+        settings = self.settings
+        field = self._field(data.forecast)
+        self.topology = topology_of(field)
+        if settings.tile and self.topology.periodic:
+            raise ConfigError(f"method {self.name}: tile is for limited areas; set tile: 0")
+        times = data.train.union(data.valid)
+        forecast = data.forecast.sel(time=times)
+        self.blocks = plan(
+            forecast, settings.predictors, settings.variables, settings.levels, settings.leads
+        )
+        data.progress(f"{self.name}: reading predictors", 0, 1)
+        predictors = assemble(forecast, self.blocks)
+        if predictors.nbytes <= settings.memory * 1e9:
+            predictors = predictors.load()
+        self.inputs = self._standardise(predictors.sel(time=data.train), data.static, field)
+        data.progress(f"{self.name}: fitting {self.base_method}", 0, 1)
+        mean, spread = self._base(data, times)
+        at_train = times.isin(data.train)
+        self.scale = float(np.nanmean(spread[at_train]))
+        spread = np.maximum(spread, LEAST_SPREAD * self.scale)
+        goal = self._goal(data).transpose("time", *plane(field)).sel(time=times).values
+        weights = area_weights(field)
+        parts = [
+            self._samples(
+                predictors[at], self._members(forecast)[at], mean[at], spread[at], goal[at], weights
+            )
+            for at in (at_train, ~at_train)
+            if at.any()
+        ]
+        self._train(data, parts[0], parts[1] if len(parts) > 1 else None)
+        return self
+
+    def _field(self, forecast: xr.Dataset) -> xr.DataArray:
+        field = select(forecast, self.target.variable, self.target.level, self.target.lead)
+        return field.transpose("time", "number", *plane(field))
+
+    def _members(self, forecast: xr.Dataset) -> Floats:
+        """Members' mean of the target field, shape (time, rows, columns)."""
+        mean = ensemble_mean(self._field(forecast).sortby("number"))
+        return np.asarray(mean.values, np.float64)
+
+    def _standardise(
+        self, predictors: xr.DataArray, static: xr.Dataset, field: xr.DataArray
+    ) -> xr.Dataset:
+        """Statistics of the predictors and the constant fields; all that predicting needs."""
+        inputs = local_standardisation(
+            predictors,
+            periodic=self.topology.periodic,
+            box=self.settings.box,
+            smoothing=self.settings.smoothing,
+        ).astype(np.float32)
+        constant = constant_fields(static, field) if self.settings.static else {}
+        shape = tuple(field.sizes[dim] for dim in plane(field))
+        stack = np.stack(list(constant.values())) if constant else np.zeros((0, *shape), np.float32)
+        names = [name for block in self.blocks for name in block.names]
+        return inputs.assign(constant=(("field", *plane(field)), stack)).assign_coords(
+            predictor=names, field=np.array(list(constant), dtype=str)
+        )
+
+    def _base(self, data: FitData, times: pd.DatetimeIndex) -> tuple[Floats, Floats]:
+        """Mean and spread of the base at ``times``; see ``cross_fit``.
+
+        A base fitted on the very dates the network is trained on has too small errors there,
+        and the network would learn too small a spread.
+        """
+
+        def fitted(dates: pd.DatetimeIndex) -> Method:
+            base = method_class(self.base_method)(self.target)
+            none = pd.DatetimeIndex([])
+            return base.fit(dataclasses.replace(data, train=dates, valid=none, progress=silent))
+
+        self.base = fitted(data.train)
+        forecast = data.forecast.sel(time=times)
+        mean, spread = self._base_values(self.base, forecast)
+        folds = self.settings.cross_fit
+        if folds > 1 and len(data.train) * (folds - 1) / folds >= LEAST_DATES:
+            for part in np.array_split(np.arange(len(data.train)), folds):
+                honest = fitted(data.train.delete(part))
+                at = times.isin(data.train[part])
+                mean[at], spread[at] = self._base_values(honest, forecast.isel(time=at))
+        return mean, spread
+
+    def _base_values(self, base: Method, forecast: xr.Dataset) -> tuple[Floats, Floats]:
+        result = base.predict(forecast)
+        dims = ("time", *plane(result))
+        parts = (distribution.mean(result), distribution.spread(result))
+        mean, spread = (np.array(part.transpose(*dims).values, np.float64) for part in parts)
+        return mean, spread
+
+    def _extra(self, members: Floats, mean: Floats, spread: Floats) -> Tensor:
+        """Predictors from the base: how far it moves the members' mean, and its spread."""
+        fields = np.stack([(members - mean) / spread, np.log(spread / self.scale)], axis=1)
+        return torch.from_numpy(np.nan_to_num(fields.astype(np.float32)))
+
+    def _samples(
+        self,
+        predictors: xr.DataArray,
+        members: Floats,
+        mean: Floats,
+        spread: Floats,
+        goal: Floats,
+        weights: Floats,
+    ) -> Samples:
+        relative = self._relative(goal, mean, spread)
+        valid = np.isfinite(relative)
+        dated = {
+            "extra": self._extra(members, mean, spread),
+            "goal": torch.from_numpy(np.where(valid, relative, 0).astype(np.float32)),
+            "unit": torch.from_numpy(np.where(valid, spread / self.scale, 1).astype(np.float32)),
+            "weight": torch.from_numpy((weights * valid).astype(np.float32)),
+        }
+        return self._dataset(predictors, dated)
+
+    def _dataset(self, predictors: xr.DataArray, dated: dict[str, Tensor]) -> Samples:
+        mean, std, constant = (self.inputs[name].values for name in ("mean", "std", "constant"))
+        return Samples(predictors, mean, std, constant, dated)
+
+    def _train(self, data: FitData, samples: Samples, valid: Samples | None) -> None:
+        # here, because a prediction must not wait for Lightning's import
+        from weatherpp.methods.neural.training import train
+
+        settings = self.settings
+        self.nets, self.curve = [], []
+        for number in range(settings.seeds):
+            seed = 1000 * data.seed + number
+            samples.cut(settings.tile, settings.tiles, seed)
+            net, curve = train(
+                self._network,
+                self._loss,
+                samples,
+                valid,
+                settings.training,
+                seed=seed,
+                device=data.device,
+                progress=data.progress,
+                description=f"{self.name} {self.target.name}, network {number + 1}",
+            )
+            self.nets.append(net)
+            self._record(number, curve)
+
+    def _record(self, number: int, curve: Curve) -> None:
+        for epoch, *losses in curve:
+            first, second = (self._score(loss) for loss in losses)
+            self.curve.append((number, epoch, first, second))
+
+    def _network(self) -> nn.Module:
+        rows, others = self.inputs["mean"].shape[-2], 2 + self.inputs.sizes["field"]
+        return build_network(
+            self.settings, self.blocks, others, self.outputs, rows, self.topology, self.target.level
+        )
+
+    # predict
+
+    def predict(self, forecast: xr.Dataset) -> xr.Dataset:
+        """Normal distribution, dims (time, grid...), units of the target.
+
+        Raises
+        ------
+        InputError
+            A predictor is missing or the grid is not that of the fit.
+        """
+        field = self._field(forecast)
+        here = tuple(field.sizes[dim] for dim in plane(field))
+        there = self.inputs["mean"].shape[1:]
+        if here != there:
+            raise InputError(
+                f"the model was fitted on a grid of {there[0]} x {there[1]}, "
+                f"the forecast has {here[0]} x {here[1]}"
+            )
+        mean, spread = self._base_values(self.base, forecast)
+        spread = np.maximum(spread, LEAST_SPREAD * self.scale)
+        predictors = assemble(forecast, self.blocks)
+        extra = self._extra(self._members(forecast), mean, spread)
+        samples = self._dataset(predictors, {"extra": extra})
+        output = self._run(samples)
+        values = self._correct(output, mean, spread)
+        result = ensemble_mean(field)
+        new_mean, new_spread = (result.copy(data=v.astype(result.dtype)) for v in values)
+        return distribution.normal(
+            new_mean, new_spread, variable=self.target.variable, target=self.target.name
+        )
+
+    def _run(self, samples: Samples) -> Floats:
+        """Mean output of the networks, shape (time, output, rows, columns)."""
+        device = pick_device(self.device)
+        nets = [net.to(device) for net in self.nets]
+        parts = []
+        with torch.inference_mode():
+            for start in range(0, len(samples), PREDICT_BATCH):
+                dates = list(range(start, min(start + PREDICT_BATCH, len(samples))))
+                x = samples.__getitems__(dates)["x"].to(device)
+                total = sum(net(x).double() for net in nets) / len(nets)
+                parts.append(torch.as_tensor(total).cpu().numpy())
+        return np.concatenate(parts)
+
+    # model folder
+
+    def _save(self, folder: Path) -> dict[str, Any]:
+        weights = {
+            f"{number}.{name}": value.cpu().contiguous()
+            for number, net in enumerate(self.nets)
+            for name, value in net.state_dict().items()
+        }
+        save_file(weights, folder / "networks.safetensors")
+        self.inputs.to_netcdf(folder / "inputs.nc", engine="netcdf4")
+        self.base.save(folder / "base", {})
+        with (folder / "training.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(("network", "epoch", "train", "valid"))
+            writer.writerows(self.curve)
+        return {
+            "blocks": [dataclasses.asdict(block) for block in self.blocks],
+            "topology": dataclasses.asdict(self.topology),
+            "scale": self.scale,
+        }
+
+    def _load(self, folder: Path, extra: dict[str, Any]) -> None:
+        self.blocks = [Block.from_json(block) for block in extra["blocks"]]
+        self.topology = Topology(**extra["topology"])
+        self.scale = float(extra["scale"])
+        self.inputs = xr.load_dataset(folder / "inputs.nc", engine="netcdf4")
+        self.base = load_model(folder / "base")
+        try:
+            weights = load_file(folder / "networks.safetensors")
+            self.nets = [self._network().eval() for _ in range(self.settings.seeds)]
+            for number, net in enumerate(self.nets):
+                start = f"{number}."
+                own = {k.removeprefix(start): v for k, v in weights.items() if k.startswith(start)}
+                net.load_state_dict(own)
+        except Exception as error:  # safetensors and torch raise types of their own
+            raise ValueError(f"networks.safetensors: {str(error).splitlines()[0]}") from None
+        with (folder / "training.csv").open(newline="", encoding="utf-8") as file:
+            rows = list(csv.reader(file))[1:]
+        self.curve = [(int(a), int(b), float(c), float(d)) for a, b, c, d in rows]
+
+
+def limited(logarithm: Tensor) -> Tensor:
+    """Keep the logarithm of a factor within +-``LARGEST_FACTOR``, smoothly."""
+    return LARGEST_FACTOR * torch.tanh(logarithm / LARGEST_FACTOR)
+
+
+def factor(logarithm: Floats) -> Floats:
+    """The factor of :func:`limited`, in numpy."""
+    return np.exp(LARGEST_FACTOR * np.tanh(logarithm / LARGEST_FACTOR))
+
+
+def root(loss: float) -> float:
+    """Square root that lets NaN pass."""
+    return math.sqrt(loss) if loss >= 0 else math.nan

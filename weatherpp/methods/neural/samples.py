@@ -1,0 +1,314 @@
+"""From a canonical forecast to samples for networks: predictors, grid, tiles, batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+import xarray as xr
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from weatherpp.conventions import exists_on, grid_dims, hours
+from weatherpp.errors import InputError
+from weatherpp.methods.neural.networks.padding import Topology
+
+Kind = Literal["mean", "spread", "control", "members"]
+Batch = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Predictors of one variable: all kinds x members x lead times x levels.
+
+    Attributes
+    ----------
+    variable, levels, hours, kinds
+        What to take; ``levels`` is empty for a variable without levels, ``hours`` are lead times.
+    members
+        Numbers of the members to take one by one (kind ``members``).
+    """
+
+    variable: str
+    levels: tuple[int, ...]
+    hours: tuple[float, ...]
+    kinds: tuple[Kind, ...]
+    members: tuple[int, ...] = ()
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Block:
+        """Undo ``dataclasses.asdict`` and JSON, which turns tuples into lists."""
+        lists = {key: tuple(content[key]) for key in ("levels", "hours", "kinds", "members")}
+        return cls(content["variable"], **lists)
+
+    @property
+    def names(self) -> list[str]:
+        """Names such as ``spread:z500@48h``, in the order of :func:`assemble`."""
+        layers: list[str] = [kind for kind in self.kinds if kind != "members"]
+        layers += [f"member{number}" for number in self.members]
+        return [
+            f"{layer}:{self.variable}{level}@{hour:g}h"
+            for layer in layers
+            for hour in self.hours
+            for level in (self.levels or ("",))
+        ]
+
+
+def plane(field: xr.DataArray | xr.Dataset) -> tuple[str, str]:
+    """The two grid dimensions, rows first.
+
+    Raises
+    ------
+    InputError
+        There is no two-dimensional grid (station data, for example).
+    """
+    dims = grid_dims(field)
+    if len(dims) != 2:
+        raise InputError(
+            "networks need a grid (latitude, longitude or y, x); the data have the dimensions "
+            f"{', '.join(str(dim) for dim in field.dims)}"
+        )
+    return dims[0], dims[1]
+
+
+def topology_of(field: xr.DataArray) -> Topology:
+    """How the edges of the field's grid are joined, told from its coordinates."""
+    rows, columns = plane(field)
+    if rows != "latitude" or field.sizes[columns] < 2 or field.sizes[rows] < 2:
+        return Topology()
+    longitude, latitude = field[columns].values, field[rows].values
+    step = (longitude[-1] - longitude[0]) / (len(longitude) - 1)
+    periodic = bool(abs(longitude[-1] + step - longitude[0] - 360) < 0.1 * step)
+    spacing = abs(latitude[-1] - latitude[0]) / (len(latitude) - 1)
+    gap = 90 - min(abs(latitude[0]), abs(latitude[-1]))
+    poles = periodic and latitude[0] * latitude[-1] < 0 and gap < spacing
+    return Topology(periodic, bool(poles), bool(poles and gap < 0.25 * spacing))
+
+
+def area_weights(field: xr.DataArray) -> NDArray[np.float64]:
+    """Weights of grid points, shape (rows, columns), mean 1: cos(latitude), or all 1 on a
+    projected grid, whose cells are of one size."""
+    rows, columns = plane(field)
+    weights = np.ones((field.sizes[rows], field.sizes[columns]))
+    if rows == "latitude":
+        weights *= np.cos(np.deg2rad(field[rows].values.astype(float))).clip(0)[:, None]
+    out: NDArray[np.float64] = weights / weights.mean()
+    return out
+
+
+def own_levels(variable: xr.DataArray) -> tuple[int, ...]:
+    """Levels (hPa) on which a variable has values; empty for one without levels."""
+    if "level" not in variable.dims:
+        return ()
+    return tuple(int(level) for level in exists_on(variable, "levels"))
+
+
+def plan(
+    forecast: xr.Dataset,
+    kinds: Sequence[Kind],
+    variables: Sequence[str] = (),
+    levels: Sequence[int] = (),
+    lead_hours: Sequence[float] = (),
+) -> list[Block]:
+    """Which predictors to take from an archive; an empty choice means all.
+
+    With a single member the kind ``spread`` is left out, and ``mean`` is that member.
+
+    Raises
+    ------
+    InputError
+        A chosen variable, level or lead time does not exist.
+    """
+    numbers = sorted(int(number) for number in forecast["number"].values)
+    wanted = tuple(dict.fromkeys(k for k in kinds if k != "spread" or len(numbers) > 1))
+    members = tuple(numbers) if "members" in wanted else ()
+    fields = [str(name) for name, da in forecast.data_vars.items() if "number" in da.dims]
+    _known("variable", variables, fields)
+    _known("level", levels, sorted({lv for name in fields for lv in own_levels(forecast[name])}))
+    _known("lead time (hours)", lead_hours, [hours(step) for step in forecast["step"].values])
+    blocks = []
+    for name in variables or fields:
+        own = own_levels(forecast[name])
+        on = tuple(level for level in own if not levels or level in levels)
+        leads = exists_on(forecast[name], "steps")
+        at = tuple(lead for lead in leads if not lead_hours or lead in lead_hours)
+        block = Block(name, on, at, wanted, members)
+        if at and block.names and (on or not own):
+            blocks.append(block)
+    if not blocks:
+        raise InputError("no predictors are left; check predictors, variables, levels and leads")
+    return blocks
+
+
+def _known(what: str, chosen: Sequence[Any], known: Sequence[Any]) -> None:
+    for each in chosen:
+        if each not in known:
+            names = ", ".join(f"{k:g}" if isinstance(k, float) else str(k) for k in known)
+            raise InputError(f"the forecast has no {what} {each}; there are {names or 'none'}")
+
+
+def _layers(forecast: xr.Dataset, block: Block) -> xr.DataArray:
+    """One block, dims (time, predictor, rows, columns), float32, lazy if the forecast is."""
+    _known("variable", [block.variable], [str(name) for name in forecast.data_vars])
+    field = forecast[block.variable].sortby("number")
+    if "level" in field.dims:
+        _known(f"level of {block.variable}", block.levels, own_levels(field))
+        field = field.sel(level=list(block.levels))
+    else:
+        field = field.expand_dims("level")
+    _known("lead time (hours)", block.hours, exists_on(field, "steps"))
+    field = field.sel(step=pd.to_timedelta(list(block.hours), unit="h"))
+    _known("member", block.members, [int(number) for number in field["number"].values])
+    parts = []
+    for kind in block.kinds:
+        if kind == "mean":
+            parts.append(field.mean("number", skipna=False))
+        elif kind == "spread":
+            if field.sizes["number"] < 2:
+                raise InputError("the model needs the members' spread; give at least two members")
+            parts.append(field.std("number", ddof=1, skipna=False))
+        elif kind == "control":
+            parts.append(field.isel(number=0, drop=True))
+        else:
+            parts += [field.sel(number=number, drop=True) for number in block.members]
+    order = ("layer", "step", "level", *plane(field))
+    layers = xr.concat(parts, "layer", coords="minimal", compat="override")
+    data = layers.transpose("time", *order).astype(np.float32).data
+    if layers.chunks is not None:
+        data = data.rechunk({1: -1, 2: -1, 3: -1})
+    data = data.reshape(data.shape[0], -1, *data.shape[-2:])
+    return xr.DataArray(data, dims=("time", "predictor", *plane(field)))
+
+
+def assemble(forecast: xr.Dataset, blocks: Sequence[Block]) -> xr.DataArray:
+    """Predictors in physical units.
+
+    Parameters
+    ----------
+    forecast
+        Canonical forecast with the dims time, number and step; members in any order.
+    blocks
+        From :func:`plan`.
+
+    Returns
+    -------
+    Dims (time, predictor, rows, columns), float32, lazy if the forecast is.
+
+    Raises
+    ------
+    InputError
+        A variable, level, lead time or member is missing.
+    """
+    parts = [_layers(forecast, block) for block in blocks]
+    out = xr.concat(parts, "predictor")
+    return out.assign_coords(time=forecast["time"].values)
+
+
+def constant_fields(static: xr.Dataset, field: xr.DataArray) -> dict[str, NDArray[np.float32]]:
+    """Predictors that do not change: static fields and the sine of latitude, standardised.
+
+    Static fields on another grid than ``field`` are refused.
+    """
+    shape = tuple(field.sizes[dim] for dim in plane(field))
+    fields = {str(name): np.asarray(each.values, float) for name, each in static.items()}
+    if "latitude" in field.coords:
+        latitude = np.asarray(field["latitude"].values, float)
+        latitude = latitude[:, None] if latitude.ndim == 1 else latitude
+        fields["sine of latitude"] = np.broadcast_to(np.sin(np.deg2rad(latitude)), shape)
+    out = {}
+    for name, values in fields.items():
+        if values.shape != shape:
+            raise InputError(f"static field {name} has the shape {values.shape}, not {shape}")
+        values = np.nan_to_num(values - np.nanmean(values))
+        out[name] = (values / (values.std() or 1.0)).astype(np.float32)
+    return out
+
+
+class Samples(Dataset[Batch]):
+    """Dates as samples, map-style; whole batches are fetched at once.
+
+    Parameters
+    ----------
+    predictors
+        From :func:`assemble`; read date by date if lazy, from memory if loaded.
+    mean, std
+        Standardisation, shape (predictor, rows, columns), float32. What is not finite becomes 0
+        after standardisation, the mean.
+    constant
+        Constant predictors, shape (fields, rows, columns), float32; may hold no field.
+    dated
+        Further tensors whose first dimension is the date and whose last two are the grid;
+        ``extra`` (date, fields, rows, columns) is joined to the predictors.
+    """
+
+    def __init__(
+        self,
+        predictors: xr.DataArray,
+        mean: NDArray[np.float32],
+        std: NDArray[np.float32],
+        constant: NDArray[np.float32],
+        dated: Mapping[str, Tensor],
+    ):
+        self.predictors = predictors.variable
+        self.mean, self.scale = torch.from_numpy(mean), torch.from_numpy(1 / std)
+        self.constant = torch.from_numpy(constant)
+        self.dated = dict(dated)
+        self.extra = self.dated.pop("extra", None)
+        self.tile, self.tiles = 0, 1
+        self.generator = torch.Generator()
+        self.ready: Tensor | None = None
+        if predictors.chunks is None:
+            self.ready = self._channels(list(range(predictors.sizes["time"])))
+
+    def cut(self, tile: int, tiles: int, seed: int) -> None:
+        """Give random squares of ``tile`` points, ``tiles`` of each date an epoch; 0 for whole
+        fields. ``seed`` decides where."""
+        self.tile, self.tiles = tile, tiles if tile else 1
+        self.generator.manual_seed(seed)
+
+    def __len__(self) -> int:
+        return int(self.predictors.sizes["time"]) * self.tiles
+
+    def __getitem__(self, index: int) -> Batch:
+        return {name: value[0] for name, value in self.__getitems__([index]).items()}
+
+    def _channels(self, dates: list[int]) -> Tensor:
+        """All channels of some dates, standardised; filled date by date to spare memory."""
+        extra = 0 if self.extra is None else self.extra.shape[1]
+        count, shape = len(self.mean), self.constant.shape
+        out = torch.empty(len(dates), count + extra + shape[0], *shape[1:])
+        for row, date in zip(out, dates, strict=True):
+            raw = torch.from_numpy(np.asarray(self.predictors[date].data, np.float32))
+            row[:count] = torch.nan_to_num((raw - self.mean) * self.scale, 0.0, 0.0, 0.0)
+            if self.extra is not None:
+                row[count : count + extra] = self.extra[date]
+            row[count + extra :] = self.constant
+        return out
+
+    def __getitems__(self, indices: list[int]) -> Batch:
+        """Batch ``x`` (sample, channel, rows, columns) and all ``dated`` tensors."""
+        dates = [index % self.predictors.sizes["time"] for index in indices]
+        batch = {name: value[dates] for name, value in self.dated.items()}
+        batch["x"] = self._channels(dates) if self.ready is None else self.ready[dates]
+        return self._cut(batch) if self.tile else batch
+
+    def _cut(self, batch: Batch) -> Batch:
+        """The same random square out of all tensors of each sample."""
+        count, *_, height, width = batch["x"].shape
+        high, wide = min(self.tile, height), min(self.tile, width)
+        top = torch.randint(height - high + 1, (count,), generator=self.generator).tolist()
+        left = torch.randint(width - wide + 1, (count,), generator=self.generator).tolist()
+        return {
+            name: torch.stack(
+                [
+                    each[..., t : t + high, s : s + wide]
+                    for each, t, s in zip(value, top, left, strict=True)
+                ]
+            )
+            for name, value in batch.items()
+        }

@@ -1,0 +1,74 @@
+"""The spread the full ensemble would have, from a few of its members."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+from pydantic import Field
+from torch import Tensor
+
+from weatherpp.data.fields import ensemble_spread
+from weatherpp.methods.base import FitData
+from weatherpp.methods.neural.build import NeuralSettings
+from weatherpp.methods.neural.correction import (
+    Correction,
+    Floats,
+    factor,
+    limited,
+    root,
+)
+from weatherpp.methods.neural.losses import weighted_mean
+from weatherpp.methods.neural.samples import Batch
+
+
+class SpreadSettings(NeuralSettings):
+    """Settings of :class:`SpreadNet`."""
+
+    base: Literal["spread-regression", "raw"] = "spread-regression"
+    network: Literal["residual", "unet3d"] = "unet3d"
+    width: int = Field(default=8, ge=1, description="channels of the network's first stage")
+    depth: int = Field(default=2, ge=0, description="poolings of the U-Net, or residual blocks")
+
+
+class SpreadNet(Correction):
+    """Spread (standard deviation, ddof = 1) of the full ensemble at the target's lead time.
+
+    The job and the network of Groenquist et al. 2019 (arXiv:1911.00630), as a factor on a local
+    regression on the sample spread:
+
+        spread = base spread * exp(s),    mean = mean of the members given
+
+    with the network's output s. Loss: area-weighted mean square error of the spread.
+    """
+
+    name = "spread-net"
+    Settings = SpreadSettings
+    needs_truth = False
+    min_members = 2
+    outputs = 1
+
+    def __init__(self, target: Any, settings: Any = None):
+        super().__init__(target, settings)
+        self.base_method = self.settings.base
+
+    def _goal(self, data: FitData) -> xr.DataArray:
+        return ensemble_spread(data.full)
+
+    def _base_values(self, base: Any, forecast: xr.Dataset) -> tuple[Floats, Floats]:
+        _, spread = super()._base_values(base, forecast)
+        return self._members(forecast), spread
+
+    def _relative(self, goal: Floats, mean: Floats, spread: Floats) -> Floats:
+        return goal / spread
+
+    def _loss(self, output: Tensor, batch: Batch) -> Tensor:
+        error = limited(output[:, 0]).exp() - batch["goal"]
+        return weighted_mean((error * batch["unit"]) ** 2, batch["weight"])
+
+    def _score(self, loss: float) -> float:
+        return root(loss) * self.scale
+
+    def _correct(self, output: Floats, mean: Floats, spread: Floats) -> tuple[Floats, Floats]:
+        return mean, np.asarray(spread * factor(output[:, 0]))

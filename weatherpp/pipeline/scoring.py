@@ -1,0 +1,184 @@
+"""The verify stage: every prediction of a run scored, compared and held against the claims."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from weatherpp import distribution
+from weatherpp.data.archive import Archive
+from weatherpp.data.fields import ensemble_spread, select
+from weatherpp.data.matching import truth_for
+from weatherpp.pipeline.products import read_product
+from weatherpp.recipe import MethodEntry, Target
+from weatherpp.verify import claims as claims_module
+from weatherpp.verify import scores, table
+from weatherpp.verify.weights import grid_weights
+
+if TYPE_CHECKING:
+    from weatherpp.pipeline.run import Job
+
+
+LIMIT = "perfect-model"
+
+
+def verify(job: Job, archive_hash: str, products: Mapping[str, str]) -> str:
+    """Score all predictions; returns the hash of the folder of scores."""
+    inputs = [archive_hash, *(products[name] for name in sorted(products))]
+    settings: list[Any] = [job.recipe.seed, job.recipe.targets, job.recipe.methods]
+    settings += [job.recipe.verify, job.recipe.claims]
+    folder = job.run.path / "scores"
+    return job.run.task(
+        "verify/scores", settings, inputs, [folder], lambda: _score_all(job, products, folder)
+    )
+
+
+@dataclass
+class _Scores:
+    """Tables and maps as they grow, one method after the other."""
+
+    job: Job
+    folder: Path
+    rows: list[pd.DataFrame] = field(default_factory=list)
+    per_date: list[pd.DataFrame] = field(default_factory=list)
+    histograms: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+
+    def add(
+        self,
+        label: str,
+        dist: xr.Dataset,
+        target: Target,
+        members: int,
+        truth: xr.DataArray | None,
+        full_spread: xr.DataArray | None = None,
+    ) -> None:
+        """Score one method for one target."""
+        recipe = self.job.recipe
+        self.job.terminal.update(f"{target.name} {label}", len(self.rows), self._total())
+        scored = table.score_method(
+            label,
+            dist,
+            truth,
+            target,
+            members=members,
+            full_spread=full_spread,
+            bootstrap=recipe.verify.bootstrap,
+            seed=recipe.seed,
+        )
+        self.rows.append(scored.rows)
+        self.per_date.append(scored.per_date)
+        maps = self.folder / "maps" / target.name / f"{label}.nc"
+        maps.parent.mkdir(parents=True, exist_ok=True)
+        scored.maps.to_netcdf(maps)
+        if truth is not None:
+            counts = scores.ranks(dist, truth, grid_weights(truth))
+            self.histograms.setdefault(target.name, {})[label] = counts.values.tolist()
+
+    def _total(self) -> int:
+        return len(self.job.recipe.targets) * len(self.job.recipe.methods)
+
+
+def _score_all(job: Job, products: Mapping[str, str], folder: Path) -> None:
+    archive = Archive.open(job.archive_path)
+    folder.mkdir(parents=True)
+    found = _Scores(job, folder)
+    for target in job.recipe.targets:
+        tested: set[np.datetime64] = set()
+        for entry in job.recipe.methods:
+            if f"predictions/{target.name}/{entry.label}" not in products:
+                continue
+            path = job.run.path / "predictions" / target.name / f"{entry.label}.nc"
+            dist = read_product(path)
+            truth, full_spread = _references(archive, entry, target, dist)
+            if truth is None and full_spread is None:
+                continue
+            tested |= set(dist["time"].to_numpy())
+            members = _members(archive, entry)
+            found.add(entry.label, dist, target, members, truth, full_spread)
+        _add_limit(found, archive, target, tested)
+    _write(job, found)
+
+
+def _add_limit(
+    found: _Scores, archive: Archive, target: Target, tested: set[np.datetime64]
+) -> None:
+    """What a perfect model would score on those of the test dates it was run for."""
+    if archive.limit is None or archive.analysis is None:
+        return
+    value = select(archive.limit, target.variable, target.level, target.lead)
+    times = pd.DatetimeIndex([t for t in archive.limit["time"].to_numpy() if t in tested])
+    if len(times) == 0:
+        return
+    value = _without_scalars(value.sel(time=times).load())
+    truth = truth_for(archive.analysis, target, times, like=value)
+    members = value.sizes["number"]
+    dist = distribution.members(value, variable=target.variable, target=target.name)
+    found.add(f"{LIMIT}-{members}", dist, target, members, _without_scalars(truth.load()))
+
+
+def _members(archive: Archive, entry: MethodEntry) -> int:
+    there = archive.forecast.sizes["number"]
+    if entry.members.choose == "named":
+        return len(entry.members.numbers)
+    return there if entry.members.count is None else entry.members.count
+
+
+def _references(
+    archive: Archive, entry: MethodEntry, target: Target, dist: xr.Dataset
+) -> tuple[xr.DataArray | None, xr.DataArray | None]:
+    """What a method is scored against: the analysis, or the spread of the full ensemble."""
+    times = pd.DatetimeIndex(dist["time"].to_numpy())
+    if entry.job == "spread":
+        forecast = archive.forecast.sel(time=times)
+        full = select(forecast, target.variable, target.level, target.lead).load()
+        return None, _without_scalars(ensemble_spread(full))
+    if archive.analysis is None:
+        return None, None
+    name = "value" if distribution.form_of(dist) != "normal" else "mean"
+    truth = truth_for(archive.analysis, target, times, like=dist[name])
+    return _without_scalars(truth.load()), None
+
+
+def _without_scalars(da: xr.DataArray) -> xr.DataArray:
+    return da.reset_coords([name for name, c in da.coords.items() if not c.dims], drop=True)
+
+
+def _write(job: Job, found: _Scores) -> None:
+    folder = found.folder
+    empty = pd.DataFrame(columns=list(table.COLUMNS))
+    table.write(found.rows or [empty], folder / "scores.parquet")
+    per_date = pd.DataFrame(columns=list(table.PER_DATE_COLUMNS))
+    if found.per_date:
+        per_date = pd.concat(found.per_date, ignore_index=True)
+    table.write([per_date], folder / "per_date.parquet")
+    table.write(_gains(job, per_date), folder / "gains.parquet")
+    (folder / "histograms.json").write_text(json.dumps(found.histograms), encoding="utf-8")
+    verdicts = claims_module.evaluate(
+        job.recipe.claims, per_date, job.recipe.verify.bootstrap, job.recipe.seed
+    )
+    (folder / "claims.json").write_text(json.dumps(verdicts, indent=1), encoding="utf-8")
+
+
+def _gains(job: Job, per_date: pd.DataFrame) -> list[pd.DataFrame]:
+    recipe = job.recipe
+    first = {entry.job: entry.label for entry in reversed(recipe.methods)}
+    parts = [pd.DataFrame(columns=list(table.GAIN_COLUMNS))]
+    for label in recipe.verify.references or first.values():
+        kind = next(entry.job for entry in recipe.methods if entry.label == label)
+        found = table.gains(
+            per_date,
+            label,
+            score="crps" if kind == "forecast" else "spread_rmse",
+            bootstrap=recipe.verify.bootstrap,
+            seed=recipe.seed,
+        )
+        if len(found):
+            parts = [*parts, found] if len(parts[0]) else [found]
+    return parts

@@ -1,0 +1,129 @@
+"""Names, units, times and numbers as a reader wants to see them."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+DIMENSIONLESS = {"", "1", "dimensionless", "none"}
+# Estimators of the CRPS that members have; any other is a form's own.
+OF_MEMBERS = ("plain", "fair", "gaussian")
+SCORE_NAMES = {
+    "crps": "CRPS",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "bias": "Bias",
+    "spread_rmse": "RMSE of the spread",
+    "spread_skill": "Spread / error",
+}
+
+
+def units_text(units: str) -> str:
+    """Units with real exponents: ``m2 s-2`` and ``m**2 s**-2`` become ``m² s⁻²``.
+
+    A line does not break within them.
+    """
+    text = str(units).strip()
+    if text in DIMENSIONLESS or text == "nan":
+        return ""
+    # an exponent follows a unit's letters; a bare number such as that in '10 m' is none
+    text = re.sub(r"(?<=[A-Za-z])(?:\*\*|\^)?(-?\d+)", lambda m: m[1].translate(SUPERSCRIPT), text)
+    return text.replace(" ", "\u00a0")
+
+
+def with_units(name: str, units: str) -> str:
+    """``name (units)``, or the name alone."""
+    text = units_text(units)
+    return f"{name} ({text})" if text else name
+
+
+def score_name(score: str) -> str:
+    """Name of a score as a reader knows it."""
+    return SCORE_NAMES.get(score, score.replace("_", " "))
+
+
+def estimator_text(estimator: Any) -> str:
+    """An estimator in brackets, if it is one of several that members can be scored with.
+
+    A distribution of another form has its own closed form, which needs no mention.
+    """
+    return f" ({estimator})" if estimator in OF_MEMBERS else ""
+
+
+def sentence_case(text: str) -> str:
+    """Text with a capital first letter, the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def field_name(field: xr.DataArray) -> str:
+    """Long name and pressure level of a field."""
+    name = sentence_case(str(field.attrs.get("long_name") or field.name or "field"))
+    level = field.coords.get("level")
+    if level is not None and level.size == 1:
+        return f"{name} at {float(level):g} hPa"
+    return name
+
+
+def moment(value: Any) -> str:
+    """A time in words, UTC: ``Tuesday 3 March 2020, 12:00 UTC``."""
+    time = pd.Timestamp(value)
+    return f"{time:%A} {time.day} {time:%B %Y, %H:%M} UTC"
+
+
+def lead_text(hours: Any) -> str:
+    """A lead time in hours: ``48 h``."""
+    return f"{float(hours):g} h"
+
+
+def members_text(members: Any) -> str:
+    """Number of members, or nothing for a method that sees none."""
+    return "" if pd.isna(members) or members == "" or int(members) == 0 else str(int(members))
+
+
+def time_text(field: xr.DataArray) -> str:
+    """When a field is valid, and from which start, as far as its coordinates say."""
+    time = _scalar(field, "time")
+    step = _scalar(field, "step")
+    valid = _scalar(field, "valid_time")
+    if valid is None and time is not None:
+        valid = time if step is None else np.datetime64(time) + np.timedelta64(step)
+    if valid is None or pd.isna(valid):
+        return ""
+    text = f"Valid {moment(valid)}"
+    if time is not None and step is not None:
+        hours = pd.Timedelta(step).total_seconds() / 3600
+        text += f" ({lead_text(hours)} forecast started {moment(time)})"
+    return text
+
+
+def _scalar(field: xr.DataArray, name: str) -> Any:
+    coord = field.coords.get(name)
+    return None if coord is None or coord.size != 1 else coord.values.reshape(())[()]
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """A number to ``digits`` significant digits without exponent where sensible; – if missing."""
+    if value is None or not math.isfinite(float(value)):
+        return "–"
+    value = float(value)
+    if value == 0:
+        return "0"
+    size = math.floor(math.log10(abs(value)))
+    if size < -4 or size > 6:
+        return f"{value:.{digits - 1}e}".replace("-", "−")
+    return f"{value:,.{max(0, digits - 1 - size)}f}".replace("-", "−").replace(",", "\u202f")
+
+
+def percent(fraction: Any, digits: int = 1) -> str:
+    """A fraction in per cent, without the sign ``%``; – if missing."""
+    if fraction is None or not math.isfinite(float(fraction)):
+        return "–"
+    text = f"{100 * float(fraction):.{digits}f}"
+    # a tiny negative number must not read as -0.0
+    return (text.lstrip("-") if float(text) == 0 else text).replace("-", "−")

@@ -1,0 +1,166 @@
+"""Views of the score tables: which rows stand for a method, and wide tables for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from weatherpp.report.labels import (
+    OF_MEMBERS,
+    lead_text,
+    members_text,
+    number,
+    score_name,
+    units_text,
+)
+
+# Most telling first; a score that is not in the list comes after them.
+SCORE_ORDER = ("crps", "rmse", "spread_rmse", "spread_skill", "bias")
+# Scores of which the lowest value is not the best: distance from what is perfect.
+PERFECT = {"spread_skill": 1.0, "bias": 0.0}
+
+
+def main_region(table: pd.DataFrame) -> str:
+    """The region that stands for all: the globe if it was scored, else the first."""
+    regions = list(dict.fromkeys(table["region"].astype(str)))
+    return next((name for name in ("global", "globe", "all") if name in regions), regions[0])
+
+
+def lead_score(table: pd.DataFrame) -> str:
+    """The score that a table (of scores or gains) is read by first; CRPS if it does not say."""
+    if "score" not in table or table.empty:
+        return "crps"
+    found = list(dict.fromkeys(table["score"].astype(str)))
+    return next((score for score in SCORE_ORDER if score in found), found[0])
+
+
+def known(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Rows with a finite number in a column."""
+    return table[np.isfinite(table[column].astype(float))]
+
+
+def own_and_kindest(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of one score: for each method its plain (or only) estimator and its kindest one."""
+    keys = ["method", "members", "target", "step_hours", "region"]
+    keep: list[Any] = []
+    for _, rows in table.groupby(keys, sort=False, dropna=False):
+        own = rows[~rows["estimator"].isin(OF_MEMBERS[1:])]
+        keep += dict.fromkeys([*own.index[:1], rows["value"].astype(float).idxmin()])
+    return table.loc[keep]
+
+
+def kindest_gains(gains: pd.DataFrame) -> pd.DataFrame:
+    """For each method and reference the smallest gain: the reference scored kindest."""
+    if gains.empty:
+        return gains
+    keys = ["target", "method", "reference"]
+    smallest = gains.groupby(keys, sort=False)["gain"].idxmin()
+    return gains.loc[smallest]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: text, smaller lines below it, and what to sort by."""
+
+    text: str
+    small: tuple[str, ...] = ()
+    order: float | str = ""
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class WideTable:
+    """Scores of one target, lead time and region: a row for each method, a column each score.
+
+    ``note`` tells the units, if all columns that have some share them, and the dates.
+    """
+
+    title: str
+    anchor: str
+    heads: list[str]
+    rows: list[list[Cell]]
+    note: str
+    main: bool
+
+
+def wide_tables(scores: pd.DataFrame) -> list[WideTable]:
+    """Tables to show, one for each target, lead time and region, main region first."""
+    tables: list[WideTable] = []
+    for (target, step), part in scores.groupby(["target", "step_hours"], sort=False):
+        first = main_region(part)
+        regions = sorted(dict.fromkeys(part["region"].astype(str)), key=lambda name: name != first)
+        for region in regions:
+            rows = part[part["region"].astype(str) == region]
+            title = f"{target}, {lead_text(step)}, {region}"
+            anchor = f"scores-{len(tables) + 1}"
+            tables.append(_wide_table(rows, title, anchor, region == first))
+    return tables
+
+
+def _wide_table(rows: pd.DataFrame, title: str, anchor: str, main: bool) -> WideTable:
+    """A method's own estimator of the CRPS shares the first column with the plain one."""
+    kind = rows["estimator"].where(rows["estimator"].isin(OF_MEMBERS[1:]), "")
+    columns_of: Any = list(zip(rows["score"].astype(str), kind, strict=True))
+    rows = rows.assign(column=columns_of)
+    columns = sorted(dict.fromkeys(rows["column"]), key=_place)
+    units = {
+        column: units_text(str(rows.loc[rows["column"] == column, "units"].iloc[0]))
+        for column in columns
+    }
+    all_units = {unit for unit in units.values() if unit}
+    common = all_units.pop() if len(all_units) == 1 else ""
+    heads = ["Method", "Members"]
+    for column in columns:
+        name = ", ".join(filter(None, (score_name(column[0]), column[1])))
+        heads.append(f"{name} ({units[column]})" if units[column] not in ("", common) else name)
+    best: dict[Any, float] = {
+        column: _best(rows.loc[rows["column"] == column, "value"], column[0]) for column in columns
+    }
+    found: dict[Any, dict[Any, dict[Any, Any]]] = {}
+    for row in rows.to_dict("records"):
+        method = (str(row["method"]), members_text(row["members"]))
+        found.setdefault(method, {}).setdefault(row["column"], row)
+    body = [
+        [Cell(name, order=name), Cell(members, order=members)]
+        + [_cell(own[column], best[column]) if column in own else Cell("–") for column in columns]
+        for (name, members), own in found.items()
+    ]
+    note = "; ".join(filter(None, (common, _dates_text(rows["dates"]))))
+    return WideTable(title, anchor, heads, body, note, main)
+
+
+def _place(column: tuple[str, str]) -> tuple[int, str, int]:
+    score, estimator = column
+    place = SCORE_ORDER.index(score) if score in SCORE_ORDER else len(SCORE_ORDER)
+    return place, score, OF_MEMBERS.index(estimator) if estimator else 0
+
+
+def _best(values: pd.Series[Any], score: str) -> float:
+    """Best value of a column; NaN if there is nothing to compare."""
+    finite = values.astype(float).dropna()
+    if finite.nunique() < 2:
+        return float("nan")
+    distance = (finite - PERFECT[score]).abs() if score in PERFECT else finite
+    return float(finite.iloc[int(np.argmin(distance))])
+
+
+def _cell(row: dict[Any, Any], best: float) -> Cell:
+    value, low, high = (float(row[key]) for key in ("value", "low", "high"))
+    notes = []
+    if np.isfinite([low, high]).all():
+        notes.append(f"{number(low)} to {number(high)}")
+    if row["score"] == "crps" and row["column"][1] == "" and row["estimator"]:
+        notes.append(str(row["estimator"]))
+    order = value if np.isfinite(value) else ""
+    return Cell(number(value), tuple(notes), order, value == best)
+
+
+def _dates_text(dates: Iterable[Any]) -> str:
+    counts = sorted({int(count) for count in dates})
+    if len(counts) == 1:
+        return f"{counts[0]} test date{'' if counts[0] == 1 else 's'}"
+    return f"{counts[0]} to {counts[-1]} test dates"

@@ -1,0 +1,187 @@
+"""Write a twin archive: one Zarr store, made block of years by block of years.
+
+Everything is made in a work folder beside the target, ``.NAME.partial``, and renamed at the end, so
+that a store under its final name is whole. A block's marker in the work folder is written (by
+rename) after all its data: an interrupted run goes on with the first block without a marker, and
+writes the same values as if it had not been interrupted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import zarr
+
+from weatherpp.errors import ConfigError
+from weatherpp.twin import settings
+from weatherpp.twin.ensemble import Block
+from weatherpp.twin.settings import TwinConfig
+from weatherpp.twin.spectral import Transform
+from weatherpp.twin.store import Writer, create_group, initial_times, limit_dates, valid_times, write_static
+
+Progress = Callable[[str, float, float], None]
+FORMAT = 1
+
+
+def generate(path: str | Path, config: TwinConfig, progress: Progress | None = None) -> None:
+    """Make a twin archive, or finish one that was interrupted.
+
+    Parameters
+    ----------
+    path
+        The store, ``NAME.zarr``. If it is there already, made with the same configuration,
+        nothing is done.
+    config
+        What to make.
+    progress
+        Called with (description, done, total); the unit is initial dates.
+
+    Raises
+    ------
+    ConfigError
+        There is something else at ``path``, or an unfinished archive with another configuration,
+        or CUDA is asked for and not there.
+    WeatherppError
+        The model has blown up.
+    """
+    target = Path(path)
+    identity = _identity(config)
+    if target.exists():
+        if _identity_of(target) == identity:
+            return
+        raise ConfigError(f"{target}: exists and is not this archive; remove it or choose another name")
+    device = _device(config)
+    work = target.with_name(f".{target.name}.partial")
+    store = work / "store"
+    _prepare(work, store, config, identity)
+    report = progress or (lambda description, done, total: None)
+    total = float(config.number_of_years * config.number_of_dates)
+    count = config.number_of_years
+    for first in range(0, count, settings.BLOCK_YEARS):
+        years = range(first, min(first + settings.BLOCK_YEARS, count))
+        marker = work / f"block-{first:04d}.done"
+        if not marker.exists():
+            _write_block(store, config, years, device, report, total)
+            _write_whole(marker, identity)
+        report("twin years", float(years.stop * config.number_of_dates), total)
+    os.replace(store, target)
+    shutil.rmtree(work)
+
+
+def _identity(config: TwinConfig) -> str:
+    """Hash of all that decides the content of an archive."""
+    wanted = {
+        "format": FORMAT,
+        "config": _content_config(config),
+        "parameters": settings.all_parameters(),
+    }
+    return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _content_config(config: TwinConfig) -> dict[str, Any]:
+    return {
+        "seed": config.seed,
+        "years": config.number_of_years,
+        "dates_per_year": config.number_of_dates,
+        "members": config.members,
+        "first_year": config.first_year,
+        "limit_dates": config.number_of_limit_dates,
+        "limit_members": config.limit_members,
+    }
+
+
+def _identity_of(store: Path) -> str | None:
+    try:
+        return str(zarr.open_group(store, mode="r").attrs["twin_identity"])
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def _device(config: TwinConfig) -> torch.device:
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("device: cuda is asked for, but there is no CUDA device; use auto or cpu")
+    if config.device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(config.device)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    part = path.with_name(path.name + ".part")
+    with part.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(part, path)
+
+
+def _prepare(work: Path, store: Path, config: TwinConfig, identity: str) -> None:
+    """Create the work folder and the empty store, unless an interrupted run left them whole."""
+    marker = work / "prepared"
+    if marker.exists():
+        if marker.read_text(encoding="utf-8") != identity:
+            raise ConfigError(f"{work}: left by a run with another configuration; remove it")
+        return
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    transform = Transform(settings.FORECAST.truncation, settings.FORECAST.nlon)
+    root = zarr.open_group(store, mode="w", zarr_format=3)
+    root.attrs.update(
+        {
+            "title": "Twin experiment: three-level quasi-geostrophic atmosphere, perpetual winter",
+            "source": "weatherpp.twin",
+            "licence": "CC0-1.0",
+            "weatherpp_version": _version(),
+            "twin_identity": identity,
+            "config": _content_config(config),
+            "parameters": settings.all_parameters(),
+        }
+    )
+    times = initial_times(config).ravel()
+    create_group(store, "forecast", transform, times, config.members)
+    chosen = limit_dates(config)
+    if chosen:
+        limit_times = np.array([initial_times(config)[index] for index in chosen])
+        create_group(store, "limit", transform, limit_times, config.limit_members)
+    create_group(store, "analysis", transform, np.sort(valid_times(config).ravel()), None)
+    write_static(store, transform)
+    _write_whole(marker, identity)
+
+
+def _version() -> str:
+    try:
+        return version("weatherpp")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _write_block(
+    store: Path,
+    config: TwinConfig,
+    years: range,
+    device: torch.device,
+    report: Progress,
+    total: float,
+) -> None:
+    """Make the years (counted from 0) of one block and write them into the store."""
+    numbers = [config.first_year + year for year in years]
+    block = Block(numbers, config.seed, config.members, device)
+    limit: dict[int, list[int]] = {}
+    for year, date in limit_dates(config):
+        if year in years:
+            limit.setdefault(date, []).append(year - years.start)
+    writer = Writer(store, config, years, block.model.transform)
+    done = years.start * config.number_of_dates
+    report("twin years", float(done), total)
+    with torch.inference_mode():
+        for output in block.dates(config.number_of_dates, limit, config.limit_members):
+            writer.add(output)
+            report("twin years", float(done + (output.date + 1) * len(years)), total)

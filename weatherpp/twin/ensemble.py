@@ -1,0 +1,200 @@
+"""Truth, analysis cycle and forecasts of one block of years, integrated side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weatherpp.twin import settings
+from weatherpp.twin.forcing import F_MIDDLE, GRAVITY, reference_streamfunction, set_source
+from weatherpp.twin.model import QGModel
+from weatherpp.twin.settings import Cycle
+from weatherpp.twin.spectral import Transform
+
+CPU_BATCH = {21: 25, 42: 10}
+"""States integrated together on a CPU, by truncation: the fastest of those measured."""
+
+
+def build_models(device: torch.device | str) -> tuple[QGModel, QGModel]:
+    """The truth model and the forecast model, each with its source."""
+    models = QGModel(settings.TRUTH, device), QGModel(settings.FORECAST, device)
+    for model in models:
+        set_source(model, settings.REFERENCE)
+    return models
+
+
+def run_batched(model: QGModel, psi: Tensor, hours: float) -> Tensor:
+    """Integrate streamfunctions, spectral layout + (3, batch), in blocks that suit the device."""
+    size = psi.shape[-1]
+    if psi.device.type == "cpu":
+        blocks = -(-size // CPU_BATCH.get(model.parameters.truncation, 16))
+        size = -(-size // blocks)
+    parts = [
+        model.streamfunction(model.run(model.vorticity(part.contiguous()), hours))
+        for part in psi.split(size, dim=-1)
+    ]
+    return torch.cat(parts, dim=-1)
+
+
+class Noise:
+    """Random streamfunctions with the structure of an observation error.
+
+    One independent random stream for each year, so that a year does not depend on how many others
+    are made. Amplitude by total wavenumber ``exp(-((n - peak) / width)**2 / 2)``, isotropic, with a
+    given correlation between levels, scaled to 1 m rms of ``f psi / g`` at 500 hPa.
+    """
+
+    def __init__(self, transform: Transform, cycle: Cycle, seeds: list[int]) -> None:
+        self.transform = transform
+        self.generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        shape = torch.exp(-0.5 * ((transform.n - cycle.peak_wavenumber) / cycle.wavenumber_width) ** 2)
+        shape = shape * transform.mask * (transform.n > 0)
+        norm = transform.mean_square(shape) ** -0.5
+        ratio = shape.new_tensor(cycle.level_ratio)
+        self._scale = (shape * norm * (GRAVITY / F_MIDDLE))[..., None] * ratio
+        self._common = float(np.sqrt(cycle.level_correlation))
+        self._own = float(np.sqrt(1.0 - cycle.level_correlation))
+
+    def draw(self, members: int) -> Tensor:
+        """Noise of shape spectral + (3, years * members), years outermost."""
+        draws = []
+        for generator in self.generators:
+            white = torch.randn(members, 4, *self.transform.shape, generator=generator)
+            draws.append(self._common * white[:, :1] + self._own * white[:, 1:])
+        noise = torch.stack(draws).flatten(0, 1).to(self._scale)
+        return noise.movedim((0, 1), (-1, -2)) * self._scale[..., None]
+
+
+def stream_seed(seed: int, year: int, stream: int = 0) -> int:
+    """Seed of one of a year's random streams, independent of which other years are made."""
+    return int(np.random.SeedSequence([seed, year, stream]).generate_state(1, np.uint64)[0] >> 1)
+
+
+@dataclass
+class Output:
+    """Streamfunctions (m2 s-1) on T21, spectral layout first, of one initial date of a block."""
+
+    date: int
+    forecast: Tensor
+    """spectral + (3, step, year, member)."""
+    truth: Tensor
+    """spectral + (3, step, year)."""
+    limit: dict[int, Tensor]
+    """Index of the year -> spectral + (3, step, member), where this date is wanted."""
+
+
+class Block:
+    """A block of years: truths, analyses and forecasts, date after date.
+
+    Parameters
+    ----------
+    years
+        The calendar years; each is an independent realisation.
+    seed, members
+        As in :class:`weatherpp.twin.settings.TwinConfig`.
+    device
+        Where to integrate.
+    """
+
+    def __init__(
+        self, years: list[int], seed: int, members: int, device: torch.device | str
+    ) -> None:
+        self.years, self.seed, self.members = years, seed, members
+        self.truth, self.model = build_models(device)
+        self.cycle = settings.CYCLE
+        seeds = [stream_seed(seed, year) for year in years]
+        self.noise = Noise(self.model.transform, self.cycle, seeds)
+        t = self.model.transform
+        self._keep = self.cycle.keep_large + (
+            self.cycle.keep_small - self.cycle.keep_large
+        ) * (t.n / t.truncation) ** 2
+
+    def truncated(self, psi: Tensor) -> Tensor:
+        """A truth on the spectral resolution of the forecast model."""
+        return self.model.transform.resample(psi, self.truth.transform)
+
+    def spin_up(self) -> Tensor:
+        """Independent states of the truth, one for each year: noise, grown at T21, then at T42."""
+        reference = reference_streamfunction(self.model.transform, settings.REFERENCE)
+        psi = 0.8 * reference + 20.0 * self.noise.draw(1)
+        psi = run_batched(self.model, psi, 24 * settings.SPINUP_COARSE_DAYS)
+        fine = self.truth.transform.resample(psi, self.model.transform)
+        return run_batched(self.truth, fine, 24 * settings.SPINUP_DAYS)
+
+    def analyse(self, background: Tensor, truth: Tensor) -> Tensor:
+        """Analysis of all members; see :class:`weatherpp.twin.settings.Cycle`.
+
+        Parameters
+        ----------
+        background
+            Members of all years, spectral + (3, years * members), member 0 first in each year.
+        truth
+            Truncated truth, spectral + (3, years).
+        """
+        years, members = len(self.years), self.members
+        observed = truth + self.cycle.observation_error * self.noise.draw(1)
+        own = self.cycle.perturbation * self.noise.draw(members)
+        own = own.unflatten(-1, (years, members))
+        own[..., 0] = 0.0
+        target = (observed[..., None] + own).flatten(-2)
+        keep = self._keep[..., None, None]
+        return target + keep * (background - target)
+
+    def dates(self, count: int, limit: dict[int, list[int]], limit_members: int) -> Iterator[Output]:
+        """Spin up, cycle, and yield each initial date.
+
+        Parameters
+        ----------
+        count
+            Initial dates to yield.
+        limit
+            Initial date -> indices of the years, for the dates of the perfect-model limit.
+        limit_members
+            Members of the limit.
+        """
+        interval, second = settings.INTERVAL_HOURS, self.cycle.second_hours
+        truth = self.spin_up()
+        background = self.truncated(truth).repeat_interleave(self.members, dim=-1)
+        for date in range(-self.cycle.warmup_dates, count):
+            analysis = self.analyse(background, self.truncated(truth))
+            perfect = {
+                year: self._limit(date, analysis, truth, year, limit_members)
+                for year in limit.get(date, [])
+            }
+            states, truths = [analysis], [self.truncated(truth)]
+            for start, stop in zip(settings.STEP_HOURS, settings.STEP_HOURS[1:], strict=False):
+                states.append(run_batched(self.model, states[-1], stop - start))
+                truth = run_batched(self.truth, truth, stop - start)
+                truths.append(self.truncated(truth))
+            if date >= 0:
+                years = (len(self.years), self.members)
+                forecast = torch.stack(states, dim=6).unflatten(-1, years)
+                yield Output(date, forecast, torch.stack(truths, dim=6), perfect)
+            again = self.analyse(states[-1], truths[-1])
+            background = run_batched(self.model, again, interval - second)
+            truth = run_batched(self.truth, truth, interval - second)
+
+    def _limit(
+        self, date: int, analysis: Tensor, truth: Tensor, year: int, count: int
+    ) -> Tensor:
+        """Perfect-model ensemble from the same analysis error, spectral + (3, step, member).
+
+        Members are the control analysis, with the truth's scales beyond T21, plus random Gaussian
+        combinations of the cycled perturbations, scaled to the size of the analysis error.
+        """
+        members = analysis.unflatten(-1, (len(self.years), self.members))[..., year, :]
+        perturbed = members[..., 1:] - members[..., 1:].mean(dim=-1, keepdim=True)
+        # A stream of its own: the forecasts must not depend on whether a limit is made.
+        generator = torch.Generator().manual_seed(stream_seed(self.seed, self.years[year], date + 1))
+        weights = torch.randn(self.members - 1, count, generator=generator).to(perturbed)
+        weights *= settings.LIMIT_SCALING / np.sqrt(max(self.members - 2, 1))
+        error = members[..., :1] - self.truncated(truth[..., year : year + 1])
+        change = self.truth.transform.resample(error + perturbed @ weights, self.model.transform)
+        states = [truth[..., year : year + 1] + change]
+        for start, stop in zip(settings.STEP_HOURS, settings.STEP_HOURS[1:], strict=False):
+            states.append(run_batched(self.truth, states[-1], stop - start))
+        return self.truncated(torch.stack(states, dim=6))

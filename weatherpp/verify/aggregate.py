@@ -1,0 +1,259 @@
+"""From score fields to numbers with intervals.
+
+Fields are reduced once to a weighted mean for each initial date. Everything after works on
+that small table: means over dates, gains of one method over another, and their intervals by a
+moving-block bootstrap over dates (Künsch 1989). Two methods are always compared on the same
+resampled dates, so what they have in common cancels.
+
+References
+----------
+Künsch, H. R. (1989), Ann. Statist. 17, 1217-1241.
+Fortin, V. et al. (2014), J. Hydrometeor. 15, 1708-1713.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from weatherpp.errors import InputError
+from weatherpp.recipe import Bootstrap
+
+Array = NDArray[np.float64]
+NanPolicy = Literal["raise", "omit"]
+
+
+class Interval(NamedTuple):
+    """A value and the limits of its interval; limits are NaN for a single date."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether both limits lie on the same side of zero."""
+        return self.low > 0 or self.high < 0
+
+
+def per_date(
+    score: xr.DataArray, weights: xr.DataArray, nan_policy: NanPolicy = "raise"
+) -> pd.Series[float]:
+    """Weighted mean over space for each date.
+
+    Parameters
+    ----------
+    score
+        (time, grid...).
+    weights
+        Some of the grid's dimensions, not negative. A point of weight zero takes no part, and
+        may be NaN.
+    nan_policy
+        What to do with NaN scores of points that take part: ``raise`` or ``omit`` (score and
+        weight are left out of that date).
+
+    Returns
+    -------
+    float64 by ``time``.
+
+    Raises
+    ------
+    InputError
+        NaN scores under ``raise``; weights that are NaN, negative or all zero; a weight's
+        dimension that the score does not have; no date or no point left.
+    """
+    if "time" not in score.dims or score.sizes["time"] == 0:
+        raise InputError("there is no initial date to average a score over")
+    unknown = set(weights.dims) - (set(score.dims) - {"time"})
+    if unknown:
+        raise InputError(f"weights have the dimension(s) {', '.join(map(str, unknown))} too many")
+    for dim in weights.dims:
+        if dim in weights.coords and dim in score.coords and not weights[dim].equals(score[dim]):
+            raise InputError(f"weights and scores differ in the coordinate '{dim}'")
+    finite = bool(((weights >= 0) & (weights < np.inf)).all())
+    if not finite or not bool((weights > 0).any()):
+        raise InputError("weights must be finite, not negative and not all zero")
+    grid = score.isel(time=0, drop=True)
+    w = weights.astype(np.float64).broadcast_like(grid).transpose(*grid.dims).values
+    values = score.transpose("time", *grid.dims).data
+    # one date in memory at a time, if lazy
+    rows = [_weighted(np.asarray(date, np.float64), w, nan_policy) for date in values]
+    nans = sum(row[1] for row in rows)
+    if nans and nan_policy == "raise":
+        raise InputError(
+            f"{nans} of {int(np.sum(w > 0)) * len(rows)} values of {score.name or 'the score'} "
+            "are NaN; select valid points or ask for nan_policy 'omit'"
+        )
+    series = pd.Series([row[0] for row in rows], index=pd.DatetimeIndex(score["time"].values))
+    if series.isna().any():
+        raise InputError(
+            f"{score.name or 'score'}: no valid point on {series.index[series.isna()][0]}"
+        )
+    return series.rename_axis("time").rename(str(score.name or "score"))
+
+
+def _weighted(values: Array, weights: Array, nan_policy: NanPolicy) -> tuple[float, int]:
+    """Weighted mean of one date, and how many NaN took part."""
+    used = weights > 0
+    nans = int(np.sum(np.isnan(values) & used))
+    if nans and nan_policy == "raise":
+        return 0.0, nans
+    used &= ~np.isnan(values)
+    total = float(weights[used].sum())
+    return (float((values[used] * weights[used]).sum() / total) if total > 0 else np.nan), nans
+
+
+def _runs(times: pd.DatetimeIndex) -> list[tuple[int, int]]:
+    """Half-open index ranges of dates without a gap wider than 1.5 times the usual spacing."""
+    spacing = np.diff(times.values).astype("timedelta64[ns]").astype(np.int64)
+    if spacing.size == 0:
+        return [(0, len(times))]
+    cuts = np.flatnonzero(spacing > 1.5 * np.median(spacing)) + 1
+    edges = [0, *cuts.tolist(), len(times)]
+    return list(itertools.pairwise(edges))
+
+
+def resample(times: pd.DatetimeIndex, bootstrap: Bootstrap, seed: int = 1) -> NDArray[np.intp]:
+    """Indices of resampled dates, by moving blocks.
+
+    A block is ``bootstrap.block`` successive dates. It never reaches over a gap wider than 1.5
+    times the usual spacing (another season or year); a run of dates shorter than a block is a
+    block by itself. With few dates the block is cut to a third of them, at least one date.
+    Blocks are drawn with replacement until there are as many dates as in the sample.
+
+    Parameters
+    ----------
+    times
+        Initial dates, sorted and unique.
+    bootstrap
+        Number of samples and block length.
+    seed
+        Decides the draw.
+
+    Returns
+    -------
+    (samples, dates).
+
+    Raises
+    ------
+    InputError
+        Dates are not sorted and unique.
+    """
+    n = len(times)
+    if n == 0 or not (times.is_monotonic_increasing and times.is_unique):
+        raise InputError("a bootstrap needs sorted, unique initial dates")
+    length = max(1, min(bootstrap.block, n // 3))
+    starts: list[int] = []
+    stops: list[int] = []
+    for first, stop in _runs(times):
+        inside = range(first, max(first + 1, stop - length + 1))
+        starts += inside
+        stops += [min(start + length, stop) for start in inside]
+    members = np.array(starts)[:, None] + np.arange(length)
+    members[members >= np.array(stops)[:, None]] = -1  # beyond the end of a short block
+    shortest = int((members >= 0).sum(axis=1).min())
+    drawn = np.random.default_rng(seed).integers(
+        len(starts), size=(bootstrap.samples, -(-n // shortest))
+    )
+    rows = members[drawn].reshape(bootstrap.samples, -1)
+    kept = np.argsort(rows < 0, axis=1, kind="stable")[:, :n]
+    return np.take_along_axis(rows, kept, axis=1)
+
+
+def _limits(replicates: Array, value: float, dates: int, level: float) -> Interval:
+    if dates < 2 or not np.all(np.isfinite(replicates)):
+        return Interval(value, np.nan, np.nan)
+    low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(value, float(low), float(high))
+
+
+def interval(
+    values: pd.Series[float], bootstrap: Bootstrap, seed: int = 1, *, root: bool = False
+) -> Interval:
+    """Mean over dates (``root``: its square root, as for an RMSE) with a percentile interval.
+
+    The interval is that of the quantiles of the resampled means. It is somewhat too narrow for
+    a sample of few blocks, and says little below some twenty dates.
+    """
+    array = values.to_numpy(np.float64)
+    draws = resample(pd.DatetimeIndex(values.index), bootstrap, seed)
+    power = 0.5 if root else 1.0
+    return _limits(
+        array[draws].mean(axis=1) ** power,
+        float(array.mean() ** power),
+        array.size,
+        bootstrap.level,
+    )
+
+
+def ratio_interval(
+    over: pd.Series[float],
+    under: pd.Series[float],
+    bootstrap: Bootstrap,
+    seed: int = 1,
+    *,
+    root: bool = False,
+) -> Interval:
+    """Mean of ``over`` divided by mean of ``under`` (``root``: square root of that).
+
+    Both are resampled on the same dates. NaN where the denominator is zero.
+
+    Raises
+    ------
+    InputError
+        The two have different dates.
+    """
+    if not over.index.equals(under.index):
+        raise InputError("two scores to compare must have the same initial dates")
+    a, b = over.to_numpy(np.float64), under.to_numpy(np.float64)
+    draws = resample(pd.DatetimeIndex(over.index), bootstrap, seed)
+    power = 0.5 if root else 1.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        replicates = (a[draws].mean(axis=1) / b[draws].mean(axis=1)) ** power
+        value = np.divide(a.mean(), b.mean()) ** power
+    value = float(value) if np.isfinite(value) else np.nan
+    return _limits(replicates, value, a.size, bootstrap.level)
+
+
+def gain_interval(
+    better: pd.Series[float],
+    than: pd.Series[float],
+    bootstrap: Bootstrap,
+    seed: int = 1,
+    *,
+    root: bool = False,
+) -> Interval:
+    """Relative gain ``1 - better / than`` of a score where less is better, paired by date."""
+    ratio = ratio_interval(better, than, bootstrap, seed, root=root)
+    return Interval(1 - ratio.value, 1 - ratio.high, 1 - ratio.low)
+
+
+def spread_skill(
+    variance: pd.Series[float],
+    squared_error: pd.Series[float],
+    bootstrap: Bootstrap,
+    seed: int = 1,
+    *,
+    members: int | None = None,
+) -> Interval:
+    r"""Ratio of spread to error of the mean; one if calibrated (Fortin et al. 2014).
+
+    .. math:: \sqrt{\frac{m+1}{m}\,\overline{s^2}} \Big/ \sqrt{\overline{e^2}}
+
+    The spread is the root of the mean variance, not the mean of the standard deviations. The
+    factor allows for the error of a mean over m members.
+
+    Parameters
+    ----------
+    variance, squared_error
+        Per-date means; members with the unbiased variance.
+    members
+        m for a distribution of members; None (no factor) for others.
+    """
+    factor = 1.0 if members is None else (members + 1) / members
+    return ratio_interval(variance * factor, squared_error, bootstrap, seed, root=True)

@@ -1,0 +1,102 @@
+"""Whether the scores bear out what a recipe claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypedDict
+
+import pandas as pd
+
+from weatherpp.errors import ConfigError
+from weatherpp.recipe import Bootstrap, Claim
+from weatherpp.verify.aggregate import Interval
+from weatherpp.verify.table import ROOTS, date_series, kindest, own_estimator, paired_gain
+
+SCORES = ("crps", *ROOTS)
+
+
+class Verdict(TypedDict):
+    """A claim's outcome; ``value``, ``low``, ``high`` and ``bound`` are relative gains."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    bound: float
+    holds: bool
+    dates: int
+    text: str
+
+
+def evaluate(
+    claims: Iterable[Claim],
+    table: pd.DataFrame,
+    bootstrap: Bootstrap | None = None,
+    seed: int = 1,
+    region: str = "global",
+) -> list[Verdict]:
+    """Verdict on each claim from the per-date table.
+
+    A claim holds if the relative gain ``1 - better / than`` is at least the bound and the
+    lower limit of its interval is above zero (so never on a single date). Where a claim leaves
+    the estimator of ``than`` open, the one that is kindest to it is taken.
+
+    Parameters
+    ----------
+    claims
+        From a recipe; their score is ``crps``, ``rmse`` or ``spread_rmse``.
+    table
+        Per-date table, see :mod:`weatherpp.verify.table`.
+
+    Raises
+    ------
+    ConfigError
+        A score or estimator that does not exist.
+    InputError
+        The table lacks a score that a claim names.
+    """
+    return [_evaluate(claim, table, bootstrap or Bootstrap(), seed, region) for claim in claims]
+
+
+def _evaluate(
+    claim: Claim, table: pd.DataFrame, bootstrap: Bootstrap, seed: int, region: str
+) -> Verdict:
+    if claim.score not in SCORES:
+        raise ConfigError(
+            f"claim '{claim.name}': unknown score '{claim.score}'; known: {', '.join(SCORES)}"
+        )
+    better = date_series(table, claim.target, claim.better, claim.score, region)
+    than = date_series(table, claim.target, claim.than, claim.score, region)
+    reference = _known(claim, claim.than_estimator, than) or kindest(than)
+    own = _known(claim, claim.estimator, better) or own_estimator(better, reference)
+    gain, dates = paired_gain(
+        better[own], than[reference], bootstrap, seed, root=claim.score in ROOTS
+    )
+    return Verdict(
+        name=claim.name,
+        value=gain.value,
+        low=gain.low,
+        high=gain.high,
+        bound=claim.gain,
+        holds=bool(gain.value >= claim.gain and gain.low > 0),
+        dates=dates,
+        text=_text(claim, gain, own, reference, dates, bootstrap.level),
+    )
+
+
+def _known(claim: Claim, estimator: str | None, series: dict[str, pd.Series[float]]) -> str | None:
+    if estimator is not None and estimator not in series:
+        known = ", ".join(sorted(series)) if any(series) else "none"
+        raise ConfigError(f"claim '{claim.name}': no estimator '{estimator}'; there is {known}")
+    return estimator
+
+
+def _text(claim: Claim, gain: Interval, own: str, reference: str, dates: int, level: float) -> str:
+    def named(label: str, estimator: str) -> str:
+        return f"{label} ({estimator})" if estimator else label
+
+    return (
+        f"{claim.target} {claim.score}: {named(claim.better, own)} against "
+        f"{named(claim.than, reference)}: gain {gain.value:.1%}, {level:.0%} interval "
+        f"{gain.low:.1%} to {gain.high:.1%}, bound {claim.gain:.1%}, {dates} dates"
+    )

@@ -1,0 +1,89 @@
+"""Area weights of a grid, with a mean of one."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+import xarray as xr
+
+from weatherpp.errors import InputError
+
+
+def cell_areas(latitude: xr.DataArray) -> xr.DataArray:
+    r"""Relative area of the cells of each latitude, mean 1.
+
+    Cells end half-way between neighbouring latitudes, and as far again beyond the first and the
+    last one, cut off at the poles; the area goes as :math:`|\sin b_1 - \sin b_0|`. That is
+    exact for equidistant grids with or without points on the poles (where the cosine would
+    give a polar point no weight) and within one per cent of the quadrature weights of a
+    Gaussian grid (one per mille away from the poles). Longitudes are taken as evenly spaced.
+
+    Parameters
+    ----------
+    latitude
+        (latitude,) degrees, strictly ascending or descending.
+
+    Returns
+    -------
+    (latitude,) float64, no units.
+
+    Raises
+    ------
+    InputError
+        Latitudes are not one-dimensional, not sorted, or beyond the poles.
+    """
+    # coordinates stored in float32 may be a rounding error beyond the pole
+    degrees = np.asarray(latitude.values, dtype=np.float64)
+    steps = np.diff(degrees)
+    if latitude.ndim != 1 or not (np.all(steps > 0) or np.all(steps < 0)):
+        raise InputError("latitudes must be one-dimensional and strictly sorted to weight by area")
+    if not np.all(np.abs(degrees) <= 90 + 1e-4):
+        raise InputError("latitudes beyond 90 degrees; are the coordinates in metres?")
+    if degrees.size == 1:
+        area = np.ones(1)
+    else:
+        inner = degrees[:-1] + steps / 2
+        first, last = degrees[0] - steps[0] / 2, degrees[-1] + steps[-1] / 2
+        edges = np.clip(np.concatenate([[first], inner, [last]]), -90, 90)
+        area = np.abs(np.diff(np.sin(np.deg2rad(edges))))
+    weights = xr.DataArray(
+        area / area.mean(), dims=latitude.dims, coords={latitude.dims[0]: latitude}
+    )
+    return weights.assign_attrs(weights="cell area by latitude, mean 1")
+
+
+def grid_weights(field: xr.DataArray) -> xr.DataArray:
+    """Weights to average ``field`` over space with.
+
+    Cell areas for the dimensions ``latitude`` and ``longitude``; one for every point of a
+    projected or rotated grid (``y``, ``x``; its cells are taken as equal) and of a list of
+    stations. What was done stands in the attribute ``weights``.
+
+    Returns
+    -------
+    float64, mean 1, with some of the spatial dimensions of ``field``.
+
+    Raises
+    ------
+    InputError
+        The field has none of these grids.
+    """
+    if {"latitude", "longitude"} <= set(field.dims):
+        if "latitude" not in field.coords:
+            raise InputError("the dimension 'latitude' has no coordinate to weight by")
+        return cell_areas(field["latitude"])
+    for dims in (("y", "x"), ("station",)):
+        if set(dims) <= set(field.dims):
+            return _ones(field, dims)
+    raise InputError(
+        f"no area weights for the dimensions {', '.join(map(str, field.dims))}; a grid has "
+        "latitude and longitude, or y and x, or station"
+    )
+
+
+def _ones(field: xr.DataArray, dims: tuple[Hashable, ...]) -> xr.DataArray:
+    shape = [field.sizes[dim] for dim in dims]
+    coords = {dim: field[dim] for dim in dims if dim in field.coords}
+    attrs = {"weights": "equal for all points"}
+    return xr.DataArray(np.ones(shape), dims=dims, coords=coords, attrs=attrs)

@@ -76,23 +76,37 @@ def form_of(ds: xr.Dataset) -> str:
 
 
 def mean(ds: xr.Dataset) -> xr.DataArray:
-    """Mean of the distribution; for quantiles, the mean over the (equally weighted) levels."""
+    """Mean of the distribution; for quantiles, the mean over the (equally weighted) levels.
+
+    Sums are taken in double precision; a NaN member makes the result NaN. The dtype is kept.
+    """
     form = form_of(ds)
     if form == "normal":
         return ds["mean"]
-    return ds["value"].mean("quantile" if form == "quantiles" else "number", keep_attrs=True)
+    dim = "quantile" if form == "quantiles" else "number"
+    out = ds["value"].mean(dim, skipna=False, dtype=np.float64, keep_attrs=True)
+    return out.astype(ds["value"].dtype)
 
 
 def spread(ds: xr.Dataset) -> xr.DataArray:
-    """Standard deviation of the distribution; members give the unbiased one (ddof = 1)."""
+    """Standard deviation of the distribution; members give the unbiased one (ddof = 1).
+
+    Precision and NaN as for :func:`mean`.
+
+    Raises
+    ------
+    InputError
+        There is one member only.
+    """
     form = form_of(ds)
     if form == "normal":
         return ds["spread"]
-    if form == "quantiles":
-        return ds["value"].std("quantile", keep_attrs=True)
-    if ds.sizes["number"] < 2:
+    if form == "members" and ds.sizes["number"] < 2:
         raise InputError("one member has no spread; give at least two members")
-    return ds["value"].std("number", ddof=1, keep_attrs=True)
+    dim, ddof = ("quantile", 0) if form == "quantiles" else ("number", 1)
+    value = ds["value"].astype(np.float64)
+    out = value.std(dim, ddof=ddof, skipna=False, keep_attrs=True)
+    return out.astype(ds["value"].dtype)
 
 
 def quantile(ds: xr.Dataset, levels: Sequence[float]) -> xr.DataArray:
@@ -106,7 +120,7 @@ def quantile(ds: xr.Dataset, levels: Sequence[float]) -> xr.DataArray:
         return out.transpose("quantile", ...).assign_attrs(ds["mean"].attrs)
     if form == "quantiles":
         return ds["value"].interp(quantile=list(levels)).transpose("quantile", ...)
-    return ds["value"].quantile(list(levels), dim="number", keep_attrs=True)
+    return ds["value"].quantile(list(levels), dim="number", skipna=False, keep_attrs=True)
 
 
 def exceedance(ds: xr.Dataset, threshold: float) -> xr.DataArray:
@@ -118,7 +132,7 @@ def exceedance(ds: xr.Dataset, threshold: float) -> xr.DataArray:
     form = form_of(ds)
     if form == "normal":
         with np.errstate(divide="ignore"):
-            z = (ds["mean"] - threshold) / ds["spread"]
+            z = (ds["mean"].astype(np.float64) - threshold) / ds["spread"]
         out = xr.apply_ufunc(special.ndtr, z, dask="parallelized", output_dtypes=[z.dtype])
     elif form == "members":
         value = ds["value"]

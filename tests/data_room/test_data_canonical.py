@@ -213,6 +213,12 @@ REFUSED: dict[str, tuple[Callable[[xr.Dataset], xr.Dataset], str]] = {
     "fractional member": (lambda d: d.assign_coords(realization=[0.5, 1, 2]), "whole numbers"),
     "extra dimension": (lambda d: d.expand_dims(height=2), "unknown dimension 'height'"),
     "two lead times": (lambda d: d.assign_coords(step=("realization", [1, 2, 3])), "both are step"),
+    "times that do not add up": (
+        lambda d: d.assign_coords(time=d["forecast_reference_time"] + np.timedelta64(6, "h")).isel(
+            forecast_period=1
+        ),
+        "not initial time plus lead time",
+    ),
     "not aloft": (lambda d: d.isel(plev=0, drop=True), "not on a pressure level"),
     "two of a kind": (lambda d: d.assign(gh=d["zg"]), "two variables are z"),
 }
@@ -247,6 +253,19 @@ def test_valid_times_with_one_initial_time() -> None:
     )
     out = canonicalise(ds, "x")
     assert out["step"].values.tolist() == [6 * 3600 * 10**9, 12 * 3600 * 10**9]
+
+
+def test_one_lead_time_along_valid_times() -> None:
+    """As some centres write it: one axis of valid times, initial and lead time along it."""
+    ds = cf_forecast().isel(forecast_period=0).reset_coords("forecast_period")
+    lead = ("time", [6, 6], {"units": "hours"})
+    ds = ds.drop_vars("forecast_period").rename(forecast_reference_time="time")
+    ds = ds.assign_coords(forecast_reference_time=("time", TIMES), forecast_period=lead)
+    ds = ds.assign_coords(time=TIMES + pd.Timedelta("6h"))
+    out = canonicalise(ds, "x")
+    assert (out["time"].values == TIMES.values).all()
+    assert out["step"].values.tolist() == [6 * 3600 * 10**9]
+    check(out, "x")
 
 
 def test_air_temperature_is_told_by_its_height() -> None:

@@ -294,6 +294,7 @@ def _forecast_times(ds: xr.Dataset, where: str) -> xr.Dataset:
         )
     if "number" in ds["reference"].dims:
         raise InputError(f"{where}: the initial time differs between members (a lagged ensemble)")
+    _agree(ds, where)
     if "valid_time" in ds.dims:
         reference = ds["reference"]
         lead = ds["valid_time"] - reference
@@ -320,6 +321,17 @@ def _forecast_times(ds: xr.Dataset, where: str) -> xr.Dataset:
         raise InputError(f"{where}: a lead time is negative; is it valid before it starts?")
     ds = ds.drop_vars("valid_time", errors="ignore").rename(reference="time")
     return ds.assign_coords(time=ds["time"].astype("datetime64[ns]"))
+
+
+def _agree(ds: xr.Dataset, where: str) -> None:
+    """Where a file states initial, lead and valid time, the three must add up."""
+    if not {"valid_time", "step"} <= set(ds.coords):
+        return
+    stated, summed = ds["valid_time"], ds["reference"] + ds["step"]
+    if set(stated.dims) == set(summed.dims):
+        stated = stated.transpose(*summed.dims)
+        if (stated.values != summed.values).any():
+            raise InputError(f"{where}: valid time is not initial time plus lead time")
 
 
 def _number(ds: xr.Dataset, where: str, kind: Kind) -> xr.Dataset:

@@ -163,7 +163,13 @@ def _write(job: Job, found: _Scores) -> None:
     verdicts = claims_module.evaluate(
         job.recipe.claims, per_date, job.recipe.verify.bootstrap, job.recipe.seed
     )
-    (folder / "claims.json").write_text(json.dumps(verdicts, indent=1), encoding="utf-8")
+    # JSON knows no NaN, which the limits over a single date are
+    strict = [
+        {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in verdict.items()}
+        for verdict in verdicts
+    ]
+    text = json.dumps(strict, indent=1, allow_nan=False)
+    (folder / "claims.json").write_text(text + "\n", encoding="utf-8")
 
 
 def _gains(job: Job, per_date: pd.DataFrame) -> list[pd.DataFrame]:

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from weatherpp.conventions import exists_on, grid_dims, hours
+from weatherpp.data.fields import ensemble_mean, ensemble_spread
 from weatherpp.errors import InputError
 from weatherpp.methods.neural.networks.padding import Topology
 
@@ -167,11 +168,11 @@ def _layers(forecast: xr.Dataset, block: Block) -> xr.DataArray:
     parts = []
     for kind in block.kinds:
         if kind == "mean":
-            parts.append(field.mean("number", skipna=False))
+            parts.append(ensemble_mean(field))
         elif kind == "spread":
             if field.sizes["number"] < 2:
                 raise InputError("the model needs the members' spread; give at least two members")
-            parts.append(field.std("number", ddof=1, skipna=False))
+            parts.append(ensemble_spread(field))
         elif kind == "control":
             parts.append(field.isel(number=0, drop=True))
         else:

@@ -152,7 +152,7 @@ def inspect(
 ) -> None:
     """Say what is in a file, in canonical terms, and what is missing for post-processing.
 
-    Example: weatherpp inspect tests/data/era5-levels-members.grib
+    Example: weatherpp inspect tests/data/grib/era5-levels-members.grib
     """
     from weatherpp.data.inspect import inspect as look
 

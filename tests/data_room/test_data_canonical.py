@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weatherpp.conventions import GRAVITY, UNITS, VARIABLES, check
@@ -98,6 +98,7 @@ def test_all_spellings_give_the_same(source: Callable[[], xr.Dataset]) -> None:
     assert float(here) == pytest.approx(there * GRAVITY, rel=1e-6)
 
 
+@settings(max_examples=50, deadline=None)
 @given(
     st.integers(1, 180),
     st.floats(-720, 720),

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weatherpp.data.archive import Archive
@@ -130,6 +130,7 @@ def test_a_missing_member_is_not_passed_over() -> None:
     assert np.isnan(ensemble_spread(da))
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 365 * 6), min_size=1, max_size=200),
     st.permutations(["train", "valid", "test"]),

@@ -34,10 +34,11 @@ def test_no_torch_and_no_maps() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_grib_and_projections_live_in_one_process(data_dir: Path) -> None:
+@pytest.mark.parametrize("first", ["weatherpp.conventions", "weatherpp.data.grib"])
+def test_grib_and_projections_live_in_one_process(first: str, data_dir: Path) -> None:
     """The eccodes wheel brings a libproj of its own; loaded first it made pyproj crash."""
     code = (
-        "import sys, xarray, weatherpp.conventions; "
+        f"import {first}; import sys, xarray; "
         "xarray.open_dataset(sys.argv[1], engine='cfgrib', backend_kwargs={'indexpath': ''}); "
         "from pyproj import CRS, Transformer; "
         "assert CRS.from_epsg(4326).name == 'WGS 84'; "

@@ -103,9 +103,20 @@ def test_era5_members(tmp_path: Path, data_dir: Path) -> None:
     np.testing.assert_allclose(found.values.ravel(), raw, rtol=1e-6)
 
 
-def test_mogreps_scores_are_those_known(tmp_path: Path) -> None:
+Steps = list[tuple[str, float, float]]
+
+
+@pytest.fixture(scope="module")
+def mogreps_archive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Archive, Steps]:
+    seen: Steps = []
+    out = tmp_path_factory.mktemp("mogreps") / "a"
+    archive = ingest(load_entry("mogreps-uk-t"), out, progress=lambda *step: seen.append(step))
+    return archive, seen
+
+
+def test_mogreps_scores_are_those_known(mogreps_archive: tuple[Archive, Steps]) -> None:
     e = load_entry("mogreps-uk-t")
-    archive = ingest(e, tmp_path / "a")
+    archive, _ = mogreps_archive
     times = pd.DatetimeIndex(archive.forecast["time"].values)
     target = Target(variable="t2m", step="12h")
     assert archive.analysis is not None
@@ -252,6 +263,24 @@ def test_a_member_less_is_noticed(tmp_path: Path, data_dir: Path) -> None:
         grib.read(path)
 
 
+def test_fields_packed_into_one_message(tmp_path: Path, data_dir: Path) -> None:
+    """cfgrib and eccodes pass over all but the first unless told."""
+    source = data_dir / "grib" / "tiggelam_cnmc_sfc.grib2"
+    packed = eccodes.codes_grib_multi_new()
+    with source.open("rb") as stream:
+        while (handle := eccodes.codes_grib_new_from_file(stream)) is not None:
+            if eccodes.codes_get(handle, "shortName") in ("2t", "msl"):
+                eccodes.codes_grib_multi_append(handle, 4, packed)
+            eccodes.codes_release(handle)
+    with (tmp_path / "a.grib2").open("wb") as out:
+        eccodes.codes_grib_multi_write(packed, out)
+    eccodes.codes_grib_multi_release(packed)
+    ds, whole = read_forecast(tmp_path / "a.grib2"), read_forecast(source)
+    assert set(ds.data_vars) == {"t2m", "msl"}
+    for name in ("t2m", "msl"):
+        np.testing.assert_array_equal(ds[name].values, whole[name].values)
+
+
 def test_no_index_is_left_beside_the_file(tmp_path: Path, data_dir: Path) -> None:
     shutil.copy(data_dir / "grib" / "wgust_ens.grib", tmp_path)
     read_forecast(tmp_path / "wgust_ens.grib")
@@ -385,13 +414,13 @@ def test_nothing_is_written_if_a_file_is_bad(tmp_path: Path, data_dir: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_progress_and_existing_archive(tmp_path: Path, tiny_archive: Archive) -> None:
-    seen: list[tuple[str, float, float]] = []
-    e = load_entry("mogreps-uk-t")
-    ingest(e, tmp_path / "a", progress=lambda *step: seen.append(step))
+def test_progress_and_existing_archive(
+    mogreps_archive: tuple[Archive, Steps], tiny_archive: Archive
+) -> None:
+    archive, seen = mogreps_archive
     assert [(done, total) for text, done, total in seen if "20170602T0300Z" in text] == [(1, 3)]
     with pytest.raises(ConfigError, match="is there already"):
-        ingest(e, tmp_path / "a")
+        ingest(load_entry("mogreps-uk-t"), archive.path)
     assert read_forecast(tiny_archive.path).sizes == tiny_archive.forecast.sizes
 
 

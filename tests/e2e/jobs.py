@@ -19,7 +19,6 @@ ENTRY: dict[str, Any] = {
     "files": {"forecast": ["forecast.nc"], "analysis": ["analysis.nc"], "static": ["static.nc"]},
     "licence": "none",
     "citation": "none",
-    "missing_values": "expected",
 }
 FIVE = {"choose": "first", "count": 5}
 RECIPE: dict[str, Any] = {

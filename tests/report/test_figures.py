@@ -52,10 +52,10 @@ def test_spread_skill_tells_the_ratio() -> None:
 
 
 def test_intervals_may_be_missing() -> None:
-    scores = sample.scores().assign(low=np.nan, high=np.nan)
+    scores = sample.scores().query("target == 'z500'").assign(low=np.nan, high=np.nan)
     assert figures.score_bars(scores).png
     assert figures.spread_skill(scores).png
-    assert figures.gain_bars(sample.gains().assign(low=np.nan, high=np.nan)).png
+    assert figures.gain_bars(sample.gains().iloc[:2].assign(low=np.nan, high=np.nan)).png
 
 
 def test_rank_histograms_are_relative_to_what_is_expected() -> None:
@@ -92,10 +92,11 @@ def test_colours_follow_methods_through_all_charts() -> None:
 
 
 def test_figures_may_be_drawn_from_several_threads() -> None:
-    expected = figures.gain_bars(sample.gains()).png
+    gains = sample.gains().iloc[:2]
+    expected = figures.gain_bars(gains).png
     drawn: list[bytes] = []
     threads = [
-        threading.Thread(target=lambda: drawn.append(figures.gain_bars(sample.gains()).png))
+        threading.Thread(target=lambda: drawn.append(figures.gain_bars(gains).png))
         for _ in range(3)
     ]
     for thread in threads:

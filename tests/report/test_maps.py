@@ -174,12 +174,15 @@ def test_missing_values_stay_empty() -> None:
 
 
 @pytest.mark.parametrize("lon0", [10.0, 0.0, 180.0])
-def test_projected_grid_is_drawn_in_its_area(lon0: float, no_network: None) -> None:
-    field = projected(lon0)
-    area = grids.area_of(field)
+def test_area_of_a_projected_grid_is_that_of_its_cells(lon0: float) -> None:
+    area = grids.area_of(projected(lon0))
     assert area.scale == "50m"
     assert area.east - area.west == pytest.approx(1.9e6, rel=0.1)
-    image = pixels(maps.field_maps([field], ["projected"]).png)
+    assert area.north - area.south == pytest.approx(1.7e6, rel=0.1)
+
+
+def test_projected_grid_is_drawn_in_its_area(no_network: None) -> None:
+    image = pixels(maps.field_maps([projected()], ["projected"]).png)
     colours = np.unique(image.reshape(-1, 3), axis=0)
     assert len(colours) > 20
     left, right = image[image.shape[0] // 2, [150, -150]]

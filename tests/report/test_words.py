@@ -6,7 +6,7 @@ import report_sample as sample
 
 from weatherpp.errors import InputError
 from weatherpp.report import words
-from weatherpp.report.labels import number, percent, units_text
+from weatherpp.report.labels import decimals_for, number, percent, units_text
 
 
 def one_score(method: str, value: float, estimator: str = "normal", **more: object) -> dict:
@@ -129,5 +129,10 @@ def test_numbers() -> None:
     assert number(-2.5) == "−2.50"
     assert number(1e-9) == "1.00e−09"
     assert number(float("nan")) == "–"
+    assert number(0) == "0"
+    assert number(-0.001, decimals=1) == "0.0"
+    assert decimals_for([192.0, 57.7, 62.0, float("nan")]) == 1
+    assert decimals_for([1e-9]) is None
+    assert decimals_for([0.0]) is None
     assert percent(-0.0001) == "0.0"
     assert percent(-0.021) == "−2.1"

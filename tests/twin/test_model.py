@@ -43,9 +43,7 @@ def test_streamfunction_inverts_vorticity(free: QGModel, state: torch.Tensor) ->
     assert float((again - state).abs().max()) < 1e-10 * float(state.abs().max())
 
 
-def test_advection_changes_neither_energy_nor_enstrophy(
-    free: QGModel, state: torch.Tensor
-) -> None:
+def test_advection_changes_neither_energy_nor_enstrophy(free: QGModel, state: torch.Tensor) -> None:
     psi = free.streamfunction(state)
     total = state + free._planetary
     tendency = free.advection(psi, state, friction=False)
@@ -81,9 +79,7 @@ def test_relaxation_damps_the_thickness_at_its_rate() -> None:
     model = QGModel(settings.FORECAST, dtype=torch.float64)
     psi = torch.zeros(*model.transform.shape, 3, 1, dtype=torch.float64)
     psi[1, 0, 0, 0, 0, 0] = 1e7  # m = 1, n = 1 at 200 hPa only
-    stretching = model.vorticity(psi) - psi * model.transform.expand(
-        model.transform.laplacian, psi
-    )
+    stretching = model.vorticity(psi) - psi * model.transform.expand(model.transform.laplacian, psi)
     expected = -stretching / (settings.FORECAST.relax_days * 86400.0)
     torch.testing.assert_close(model.relaxation(psi), expected, rtol=1e-9, atol=1e-25)
 

@@ -81,6 +81,11 @@ class CatalogEntry(Strict):
             )
         return self
 
+    @property
+    def sparse(self) -> bool:
+        """Whether missing values are expected."""
+        return self.missing_values == "expected"
+
     def folder(self, root: str | Path | None = None) -> Path:
         """Folder of the files: ``root`` if given, else the entry's own.
 

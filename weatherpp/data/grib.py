@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import cfgrib
 import eccodes
 import xarray as xr
 
@@ -24,8 +26,12 @@ WIND = ("u", "v", "u10", "v10", "u100", "v100")
 
 @dataclass(frozen=True)
 class Message:
-    """What one GRIB message holds; ``variable`` is cfgrib's name of it."""
+    """What one field holds; ``variable`` is cfgrib's name of it.
 
+    ``offset`` is where its message starts in the file, and which field of the message it is.
+    """
+
+    offset: tuple[int, int]
     variable: str
     units: str
     level_type: str
@@ -52,8 +58,10 @@ def scan(path: Path) -> list[Message]:
         The file is missing, is not GRIB, is cut off, or has foreign bytes between messages.
     """
     messages: list[Message] = []
+    eccodes.codes_grib_multi_support_on()  # some centres pack u and v into one message
     try:
         with path.open("rb") as stream:
+            eccodes.codes_grib_multi_support_reset_file(stream)
             while True:
                 before = stream.tell()
                 handle = eccodes.codes_grib_new_from_file(stream, headers_only=True)
@@ -61,9 +69,11 @@ def scan(path: Path) -> list[Message]:
                     _only_padding(path, before, None)
                     break
                 try:
-                    offset = int(eccodes.codes_get(handle, "offset"))
-                    _only_padding(path, before, offset)
-                    messages.append(_message(handle))
+                    start = int(eccodes.codes_get(handle, "offset"))
+                    _only_padding(path, before, start)
+                    again = bool(messages) and messages[-1].offset[0] == start
+                    offset = (start, messages[-1].offset[1] + 1 if again else 0)
+                    messages.append(_message(handle, offset))
                 finally:
                     eccodes.codes_release(handle)
     except OSError as error:
@@ -72,6 +82,8 @@ def scan(path: Path) -> list[Message]:
         raise InputError(
             f"{path}: damaged or cut off after message {len(messages)} ({error}); fetch it again"
         ) from None
+    finally:
+        eccodes.codes_grib_multi_support_off()
     if not messages:
         raise InputError(f"{path}: not a GRIB file, or an empty one")
     return messages
@@ -86,7 +98,7 @@ def _only_padding(path: Path, start: int, end: int | None) -> None:
         raise InputError(f"{path}: {len(gap)} bytes at {start} are no GRIB message; fetch it again")
 
 
-def _message(handle: int) -> Message:
+def _message(handle: int, offset: tuple[int, int]) -> Message:
     def get(key: str, kind: type = str) -> object:
         return eccodes.codes_get(handle, key, kind) if has(key) else kind()
 
@@ -97,6 +109,7 @@ def _message(handle: int) -> Message:
         return int(str(get(key, int)))
 
     return Message(
+        offset=offset,
         variable=str(get("cfVarName")),
         units=str(get("units")),
         level_type=str(get("typeOfLevel")),
@@ -157,30 +170,45 @@ def read(
     if len(grids) > 1:
         sizes = ", ".join(str(m.points) for m in grids.values())
         raise InputError(f"{path}: {len(grids)} different grids ({sizes} points); split the file")
-    groups = {(m.variable, m.level_type, m.data_type, m.step_type): None for m in messages}
+    # each group on its own, so that no field can push another one out
+    groups: dict[tuple[str, ...], list[Message]] = {}
+    for m in messages:
+        groups.setdefault((m.variable, m.level_type, m.data_type, m.step_type), []).append(m)
     with _quiet():
-        # each group on its own, so that no field can push another one out
-        pieces = [_open(path, *group) for group in groups]
+        pieces = [_open(path, group) for group in groups.values()]
     _count(path, messages, pieces, sparse)
     along = {m.variable: f"{m.variable}_along_grid" for m in messages if is_turned(m)}
     return [_lazy(_turned(_member(piece), along)) for piece in pieces]
 
 
-def _open(path: Path, variable: str, level_type: str, data_type: str, step_type: str) -> xr.Dataset:
-    keys = {
-        "cfVarName": variable,
-        "typeOfLevel": level_type,
-        "dataType": data_type,
-        "stepType": step_type,
-    }
-    options = {"indexpath": "", "errors": "raise", "filter_by_keys": keys}
+class _Fields(Mapping[tuple[int, int], cfgrib.Message]):
+    """Some fields of a file for cfgrib, which else goes through the whole file for each group."""
+
+    def __init__(self, path: Path, offsets: list[tuple[int, int]]) -> None:
+        self.path, self.offsets = path, offsets
+
+    def __getitem__(self, offset: tuple[int, int]) -> cfgrib.Message:
+        with self.path.open("rb") as stream:
+            return cfgrib.Message.from_file(stream, offset)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+def _open(path: Path, group: list[Message]) -> xr.Dataset:
+    fields: Any = _Fields(path, [message.offset for message in group])
     try:
         ds: xr.Dataset = xr.open_dataset(
-            path, engine="cfgrib", backend_kwargs=options, decode_timedelta=True
+            fields, engine="cfgrib", decode_timedelta=True, backend_kwargs={"errors": "raise"}
         )
     except (ValueError, EOFError, KeyError) as error:  # cfgrib's own errors are ValueErrors
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{path}: the fields of {variable} do not fit together ({text})") from None
+        raise InputError(
+            f"{path}: the fields of {group[0].variable} do not fit together ({text})"
+        ) from None
     return ds
 
 

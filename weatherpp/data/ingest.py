@@ -30,6 +30,7 @@ def ingest(
     """Read a source whole and write it as an archive.
 
     Fields are stored in single precision. All files are checked before anything is written.
+    Forecasts that wait for their truth (``apply``) are dates of the archive like the others.
 
     Parameters
     ----------
@@ -54,6 +55,10 @@ def ingest(
         raise ConfigError(f"{out}: is there already; remove it or choose another folder")
     forecast = read(entry, "forecast", root, progress)
     assert forecast is not None  # an entry has forecast files
+    waiting = read(entry, "apply", root, progress)
+    if waiting is not None:
+        where = f"catalog entry {entry.name}: forecast and apply files"
+        forecast = annotate(join([forecast, waiting], where, "forecast", entry.sparse))
     analysis = read(entry, "analysis", root, progress)
     static = read(entry, "static", root, progress)
     if analysis is not None:
@@ -96,7 +101,7 @@ def read(
     if not paths:
         return None
     kind: Kind = "forecast" if group in ("forecast", "apply") else group  # type: ignore[assignment]
-    sparse = entry.missing_values == "expected"
+    sparse = entry.sparse
     pieces: list[xr.Dataset] = []
     for done, path in enumerate(paths, start=1):
         for raw in _open(path, entry, kind):
@@ -155,7 +160,7 @@ def _raws(path: Path) -> list[xr.Dataset]:
 
 def _open(path: Path, entry: CatalogEntry, kind: Kind) -> list[xr.Dataset]:
     """Raw pieces of a file, only with the wanted variables, units as the entry states them."""
-    sparse = entry.missing_values == "expected"
+    sparse = entry.sparse
     if entry.driver == "grib":
         sources = {given.source for given in entry.variables.values()}
 

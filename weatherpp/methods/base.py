@@ -152,6 +152,24 @@ def method_class(name: str) -> type[Method]:
     return cls
 
 
+def read_card(folder: Path) -> dict[str, Any]:
+    """Content of a model folder's ``model.json``.
+
+    Raises
+    ------
+    InputError
+        The folder is no model folder.
+    """
+    try:
+        content = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        if isinstance(content, dict):
+            return content
+        reason = "model.json is no table"
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+    raise InputError(f"{folder}: not a model folder ({reason})")
+
+
 def load_model(folder: Path) -> Method:
     """Read a model folder back.
 
@@ -160,8 +178,8 @@ def load_model(folder: Path) -> Method:
     InputError
         The folder is no model folder or is damaged.
     """
+    content = read_card(folder)
     try:
-        content = json.loads((folder / "model.json").read_text(encoding="utf-8"))
         target = Target.model_validate(content["target"])
         method = method_class(content["method"])(target, content["settings"])
         method._load(folder, content["parameters"])

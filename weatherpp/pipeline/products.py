@@ -9,9 +9,10 @@ import xarray as xr
 
 import weatherpp
 from weatherpp import distribution
+from weatherpp.data.fields import subsample
 from weatherpp.errors import InputError
-from weatherpp.methods.base import load_model
-from weatherpp.recipe import ProductSettings
+from weatherpp.methods.base import load_model, read_card
+from weatherpp.recipe import MemberChoice, ProductSettings, validate
 
 
 def product(dist: xr.Dataset, levels: Sequence[float]) -> xr.Dataset:
@@ -39,18 +40,21 @@ def write_product(ds: xr.Dataset, path: Path) -> None:
     """Write CF netCDF under a temporary name, then rename."""
     partial = path.with_name(path.name + ".part")
     encoding = {"time": {"units": "hours since 1970-01-01", "dtype": "int64"}}
-    ds.to_netcdf(partial, encoding={k: v for k, v in encoding.items() if k in ds})
+    ds.to_netcdf(partial, engine="netcdf4", encoding={k: v for k, v in encoding.items() if k in ds})
     partial.replace(path)
 
 
 def read_product(path: Path) -> xr.Dataset:
     """Read a product back; in memory, so that the file is closed."""
-    with xr.open_dataset(path, decode_timedelta=True) as ds:
+    with xr.open_dataset(path, engine="netcdf4", decode_timedelta=True) as ds:
         return ds.load()
 
 
 def apply_model(model: Path, forecast: Path, output: Path) -> None:
     """Post-process one forecast file with one fitted model.
+
+    The model is given the members it was made for: of the members in the file, those that the
+    recipe's choice takes.
 
     Raises
     ------
@@ -60,7 +64,11 @@ def apply_model(model: Path, forecast: Path, output: Path) -> None:
     from weatherpp.data.ingest import read_forecast
 
     method = load_model(model)
+    card = read_card(model)
     ds = read_forecast(forecast)
+    if "members" in card:
+        choice = validate(MemberChoice, card["members"], f"{model}: members")
+        ds = subsample(ds, choice, int(card.get("seed", 1)))
     if not output.parent.is_dir():
         raise InputError(f"{output.parent}: no such folder to write to")
     dist = method.predict(ds)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from weatherpp.pipeline.run import Job
     from weatherpp.report.content import Section
 
+MOST_CURVES = 8  # cross validation makes one for each fold
 VERSIONS = ("xarray", "numpy", "torch", "lightning", "zarr", "cfgrib", "cartopy")
 
 
@@ -202,11 +203,13 @@ def _probability_sections(job: Job, archive: Archive, target: Target) -> list[Se
     entries = [entry for entry in job.recipe.methods if entry.job == "forecast"]
     figures = []
     for threshold in thresholds:
-        fields, units, time = [], "", None
+        fields, event = [], ""
         for entry in entries:
             dist = _product(job, target, entry)
             time = dist["time"].to_numpy()[-1]
-            units = str(distribution.mean(dist).attrs.get("units", ""))
+            attrs = distribution.mean(dist).attrs
+            name = attrs.get("long_name", target.name)
+            event = f"{name} above {threshold:g} {attrs.get('units', '')}".strip()
             fields.append(
                 _dated(distribution.exceedance(dist, threshold).sel(time=time), time, target)
             )
@@ -214,7 +217,7 @@ def _probability_sections(job: Job, archive: Archive, target: Target) -> list[Se
             probability_maps(
                 fields,
                 [entry.label for entry in entries],
-                event=f"{target.name} above {threshold:g} {units}",
+                event=event,
             )
         )
     return [Section(f"Probabilities of {target.name}", [], figures)] if figures else []
@@ -253,8 +256,10 @@ def _training_section(job: Job) -> Section | None:
     figures = []
     for file in sorted((job.run.path / "models").rglob("training.csv")):
         label = "/".join(file.parent.relative_to(job.run.path / "models").parts)
-        figures.append(training_curve(pd.read_csv(file), label))
-    return Section("Training of the networks", [], figures[:8]) if figures else None
+        history = pd.read_csv(file)
+        first = history[history["network"] == 0]
+        figures.append(training_curve(first, label=label))
+    return Section("Training of the networks", [], figures[:MOST_CURVES]) if figures else None
 
 
 def _provenance(job: Job, overrides: tuple[str, ...]) -> dict[str, str]:

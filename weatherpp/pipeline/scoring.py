@@ -76,7 +76,7 @@ class _Scores:
         self.per_date.append(scored.per_date)
         maps = self.folder / "maps" / target.name / f"{label}.nc"
         maps.parent.mkdir(parents=True, exist_ok=True)
-        scored.maps.to_netcdf(maps)
+        scored.maps.to_netcdf(maps, engine="netcdf4")
         if truth is not None:
             counts = scores.ranks(dist, truth, grid_weights(truth))
             self.histograms.setdefault(target.name, {})[label] = counts.values.tolist()

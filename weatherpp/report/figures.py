@@ -27,7 +27,7 @@ from weatherpp.report.tables import known, main_region, own_and_kindest
 
 WIDTH = 7.0  # inches; the width of the report's text column
 ROW = 0.32
-OFF_SCALE = 1.6  # times the median of a panel: where bars are cut off
+OFF_SCALE = 2.0  # times the median of a panel: where bars are cut off
 TALLEST = 3.0  # of a histogram's bars, relative to flat
 Histogram = NDArray[np.float64] | xr.DataArray
 

@@ -107,17 +107,36 @@ def _scalar(field: xr.DataArray, name: str) -> Any:
     return None if coord is None or coord.size != 1 else coord.values.reshape(())[()]
 
 
-def number(value: Any, digits: int = 3) -> str:
-    """A number to ``digits`` significant digits without exponent where sensible; – if missing."""
+def number(value: Any, digits: int = 3, decimals: int | None = None) -> str:
+    """A number without exponent where sensible; – if missing.
+
+    To ``digits`` significant digits, or to ``decimals`` so that a column's numbers line up.
+    """
     if value is None or not math.isfinite(float(value)):
         return "–"
     value = float(value)
-    if value == 0:
-        return "0"
-    size = math.floor(math.log10(abs(value)))
-    if size < -4 or size > 6:
+    size = math.floor(math.log10(abs(value))) if value else 0
+    if value and decimals is None and (size < -4 or size > 6):
         return f"{value:.{digits - 1}e}".replace("-", "−")
-    return f"{value:,.{max(0, digits - 1 - size)}f}".replace("-", "−").replace(",", "\u202f")
+    if value == 0 and decimals is None:
+        return "0"
+    places = max(0, digits - 1 - size) if decimals is None else decimals
+    text = f"{value:,.{places}f}"
+    # a tiny negative number must not read as -0.0
+    text = text.lstrip("-") if float(text.replace(",", "")) == 0 else text
+    return text.replace("-", "−").replace(",", "\u202f")
+
+
+def decimals_for(values: Any, digits: int = 3) -> int | None:
+    """Decimals that give a typical one of several numbers ``digits`` significant digits.
+
+    None if the numbers need an exponent.
+    """
+    sizes = [abs(float(v)) for v in values if math.isfinite(float(v)) and float(v) != 0]
+    if not sizes:
+        return None
+    size = math.floor(math.log10(sorted(sizes)[len(sizes) // 2]))
+    return None if size < -4 or size > 6 else max(0, digits - 1 - size)
 
 
 def percent(fraction: Any, digits: int = 1) -> str:

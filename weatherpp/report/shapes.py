@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import shapely  # type: ignore[import-untyped]
+import shapely
 from cartopy.io.shapereader import BasicReader
 from matplotlib.path import Path as MplPath
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from weatherpp.report.labels import (
     OF_MEMBERS,
+    decimals_for,
     lead_text,
     members_text,
     number,
@@ -120,13 +121,19 @@ def _wide_table(rows: pd.DataFrame, title: str, anchor: str, main: bool) -> Wide
     best: dict[Any, float] = {
         column: _best(rows.loc[rows["column"] == column, "value"], column[0]) for column in columns
     }
+    places = {
+        column: decimals_for(rows.loc[rows["column"] == column, "value"]) for column in columns
+    }
     found: dict[Any, dict[Any, dict[Any, Any]]] = {}
     for row in rows.to_dict("records"):
         method = (str(row["method"]), members_text(row["members"]))
         found.setdefault(method, {}).setdefault(row["column"], row)
     body = [
         [Cell(name, order=name), Cell(members, order=members)]
-        + [_cell(own[column], best[column]) if column in own else Cell("–") for column in columns]
+        + [
+            _cell(own[column], best[column], places[column]) if column in own else Cell("–")
+            for column in columns
+        ]
         for (name, members), own in found.items()
     ]
     note = "; ".join(filter(None, (common, _dates_text(rows["dates"]))))
@@ -148,15 +155,15 @@ def _best(values: pd.Series[Any], score: str) -> float:
     return float(finite.iloc[int(np.argmin(distance))])
 
 
-def _cell(row: dict[Any, Any], best: float) -> Cell:
+def _cell(row: dict[Any, Any], best: float, places: int | None) -> Cell:
     value, low, high = (float(row[key]) for key in ("value", "low", "high"))
     notes = []
     if np.isfinite([low, high]).all():
-        notes.append(f"{number(low)} to {number(high)}")
+        notes.append(f"{number(low, decimals=places)} to {number(high, decimals=places)}")
     if row["score"] == "crps" and row["column"][1] == "" and row["estimator"]:
         notes.append(str(row["estimator"]))
     order = value if np.isfinite(value) else ""
-    return Cell(number(value), tuple(notes), order, value == best)
+    return Cell(number(value, decimals=places), tuple(notes), order, value == best)
 
 
 def _dates_text(dates: Iterable[Any]) -> str:

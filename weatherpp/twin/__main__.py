@@ -19,7 +19,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--size", choices=["small", "full"], default="small")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument("--seed", type=int, default=1)
-    for name in ("years", "dates-per-year", "members", "first-year", "limit-dates", "limit-members"):
+    for name in (
+        "years",
+        "dates-per-year",
+        "members",
+        "first-year",
+        "limit-dates",
+        "limit-members",
+    ):
         parser.add_argument(f"--{name}", type=int, default=None)
     options = vars(parser.parse_args(arguments))
     path = options.pop("path")
@@ -27,7 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
 
     def show(description: str, done: float, total: float) -> None:
         elapsed = time.monotonic() - start
-        print(f"\r{description}: {done:.0f} of {total:.0f} dates, {elapsed:.0f} s", end="", flush=True)
+        print(
+            f"\r{description}: {done:.0f} of {total:.0f} dates, {elapsed:.0f} s", end="", flush=True
+        )
 
     try:
         config = TwinConfig(**{key: value for key, value in options.items() if value is not None})

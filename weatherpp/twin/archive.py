@@ -26,7 +26,14 @@ from weatherpp.twin import settings
 from weatherpp.twin.ensemble import Block
 from weatherpp.twin.settings import TwinConfig
 from weatherpp.twin.spectral import Transform
-from weatherpp.twin.store import Writer, create_group, initial_times, limit_dates, valid_times, write_static
+from weatherpp.twin.store import (
+    Writer,
+    create_group,
+    initial_times,
+    limit_dates,
+    valid_times,
+    write_static,
+)
 
 Progress = Callable[[str, float, float], None]
 FORMAT = 1
@@ -58,7 +65,9 @@ def generate(path: str | Path, config: TwinConfig, progress: Progress | None = N
     if target.exists():
         if _identity_of(target) == identity:
             return
-        raise ConfigError(f"{target}: exists and is not this archive; remove it or choose another name")
+        raise ConfigError(
+            f"{target}: exists and is not this archive; remove it or choose another name"
+        )
     device = _device(config)
     work = target.with_name(f".{target.name}.partial")
     store = work / "store"

@@ -32,7 +32,8 @@ Rows: TypeAlias = list[tuple[str, float, str]]
 def weighted_mean(field: xr.DataArray, south: float = -90.0, north: float = 90.0) -> xr.DataArray:
     """Mean over longitude and a latitude band, weighted by the cosine of latitude."""
     band = field.sel(latitude=slice(north, south))
-    return band.weighted(np.cos(np.radians(band["latitude"]))).mean(("latitude", "longitude"))
+    weight = xr.ufuncs.cos(xr.ufuncs.deg2rad(band["latitude"]))
+    return band.weighted(weight).mean(("latitude", "longitude"))
 
 
 def jets(analysis: xr.Dataset) -> Rows:
@@ -50,7 +51,9 @@ def jets(analysis: xr.Dataset) -> Rows:
     ):
         box = u.sel(latitude=slice(65, 20), longitude=slice(west, east))
         rows.append((f"local jet maximum, {name}", float(box.max()), "m/s"))
-    rows.append(("largest wind of all, 200 hPa", float(abs(analysis["u"].sel(level=200)).max()), "m/s"))
+    rows.append(
+        ("largest wind of all, 200 hPa", float(abs(analysis["u"].sel(level=200)).max()), "m/s")
+    )
     return rows
 
 
@@ -107,8 +110,14 @@ def streamfunctions(transform: Transform, vorticity: xr.DataArray) -> Tensor:
     return zeta * transform.expand(transform.inverse_laplacian, zeta)
 
 
-def spread_error(forecast: xr.Dataset, analysis: xr.Dataset, variable: str, level: int,
-                 south: float = -90.0, north: float = 90.0) -> list[tuple[float, float, float]]:  # fmt: skip
+def spread_error(
+    forecast: xr.Dataset,
+    analysis: xr.Dataset,
+    variable: str,
+    level: int,
+    south: float = -90.0,
+    north: float = 90.0,
+) -> list[tuple[float, float, float]]:
     """Spread, error of the mean, and error of the control for each step.
 
     The spread is the root of the mean ensemble variance (divisor M - 1) times (M + 1) / M, which
@@ -141,7 +150,9 @@ def ensemble_rows(forecast: xr.Dataset, analysis: xr.Dataset, name: str) -> Rows
     return rows
 
 
-def doubling_time(model: QGModel, psi: Tensor, seed: int = 0, first: int = 3, last: int = 7) -> float:
+def doubling_time(
+    model: QGModel, psi: Tensor, seed: int = 0, first: int = 3, last: int = 7
+) -> float:
     """Doubling time (days) of a small random error, fitted from day ``first`` to day ``last``.
 
     Parameters

@@ -35,7 +35,7 @@ def run_batched(model: QGModel, psi: Tensor, hours: float) -> Tensor:
         size = -(-size // blocks)
     parts = [
         model.streamfunction(model.run(model.vorticity(part.contiguous()), hours))
-        for part in psi.split(size, dim=-1)
+        for part in torch.split(psi, size, dim=-1)
     ]
     return torch.cat(parts, dim=-1)
 
@@ -51,7 +51,9 @@ class Noise:
     def __init__(self, transform: Transform, cycle: Cycle, seeds: list[int]) -> None:
         self.transform = transform
         self.generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        shape = torch.exp(-0.5 * ((transform.n - cycle.peak_wavenumber) / cycle.wavenumber_width) ** 2)
+        shape = torch.exp(
+            -0.5 * ((transform.n - cycle.peak_wavenumber) / cycle.wavenumber_width) ** 2
+        )
         shape = shape * transform.mask * (transform.n > 0)
         norm = transform.mean_square(shape) ** -0.5
         ratio = shape.new_tensor(cycle.level_ratio)
@@ -109,9 +111,10 @@ class Block:
         seeds = [stream_seed(seed, year) for year in years]
         self.noise = Noise(self.model.transform, self.cycle, seeds)
         t = self.model.transform
-        self._keep = self.cycle.keep_large + (
-            self.cycle.keep_small - self.cycle.keep_large
-        ) * (t.n / t.truncation) ** 2
+        self._keep = (
+            self.cycle.keep_large
+            + (self.cycle.keep_small - self.cycle.keep_large) * (t.n / t.truncation) ** 2
+        )
 
     def truncated(self, psi: Tensor) -> Tensor:
         """A truth on the spectral resolution of the forecast model."""
@@ -138,13 +141,15 @@ class Block:
         years, members = len(self.years), self.members
         observed = truth + self.cycle.observation_error * self.noise.draw(1)
         own = self.cycle.perturbation * self.noise.draw(members)
-        own = own.unflatten(-1, (years, members))
+        own = torch.unflatten(own, -1, (years, members))
         own[..., 0] = 0.0
         target = (observed[..., None] + own).flatten(-2)
         keep = self._keep[..., None, None]
         return target + keep * (background - target)
 
-    def dates(self, count: int, limit: dict[int, list[int]], limit_members: int) -> Iterator[Output]:
+    def dates(
+        self, count: int, limit: dict[int, list[int]], limit_members: int
+    ) -> Iterator[Output]:
         """Spin up, cycle, and yield each initial date.
 
         Parameters
@@ -167,29 +172,56 @@ class Block:
             }
             states, truths = [analysis], [self.truncated(truth)]
             for start, stop in zip(settings.STEP_HOURS, settings.STEP_HOURS[1:], strict=False):
-                states.append(run_batched(self.model, states[-1], stop - start))
+                states.append(self.forecast(states[-1], stop - start))
                 truth = run_batched(self.truth, truth, stop - start)
                 truths.append(self.truncated(truth))
             if date >= 0:
                 years = (len(self.years), self.members)
-                forecast = torch.stack(states, dim=6).unflatten(-1, years)
+                forecast = torch.unflatten(torch.stack(states, dim=6), -1, years)
                 yield Output(date, forecast, torch.stack(truths, dim=6), perfect)
             again = self.analyse(states[-1], truths[-1])
-            background = run_batched(self.model, again, interval - second)
+            background = self.forecast(again, interval - second)
             truth = run_batched(self.truth, truth, interval - second)
 
-    def _limit(
-        self, date: int, analysis: Tensor, truth: Tensor, year: int, count: int
-    ) -> Tensor:
+    def forecast(self, psi: Tensor, hours: int) -> Tensor:
+        """Integrate all members, the perturbed ones with stochastic forcing.
+
+        Every ``stochastic_hours`` a random streamfunction is added, with the structure of
+        :class:`Noise` times the local wind speed relative to its global rms: a much simplified
+        stochastic backscatter (Shutts 2005), strongest where the flow loses most to diffusion.
+        """
+        interval = self.cycle.stochastic_hours
+        size = self.cycle.stochastic * np.sqrt(interval / 24.0)
+        for _ in range(0, hours, interval):
+            psi = run_batched(self.model, psi, interval)
+            kick = torch.unflatten(self._kick(psi), -1, (len(self.years), self.members))
+            kick[..., 0] = 0.0
+            psi = psi + size * kick.flatten(-2)
+        return psi
+
+    def _kick(self, psi: Tensor) -> Tensor:
+        transform = self.model.transform
+        noise = self.noise.draw(self.members)
+        u_cos, v_cos, pattern = transform.winds_and(psi, noise, scratch=True).unbind(3)
+        speed = (u_cos**2 + v_cos**2).sqrt_()
+        speed /= (speed**2).mean(dim=(0, 1, 2)).sqrt()
+        kick = transform.analysis(speed.mul_(pattern))
+        kick[0, 0, 0, 0, 0] = 0.0
+        return kick * transform.expand(transform.mask, kick)
+
+    def _limit(self, date: int, analysis: Tensor, truth: Tensor, year: int, count: int) -> Tensor:
         """Perfect-model ensemble from the same analysis error, spectral + (3, step, member).
 
         Members are the control analysis, with the truth's scales beyond T21, plus random Gaussian
         combinations of the cycled perturbations, scaled to the size of the analysis error.
         """
-        members = analysis.unflatten(-1, (len(self.years), self.members))[..., year, :]
+        split = (len(self.years), self.members)
+        members = torch.unflatten(analysis, -1, split)[..., year, :]
         perturbed = members[..., 1:] - members[..., 1:].mean(dim=-1, keepdim=True)
         # A stream of its own: the forecasts must not depend on whether a limit is made.
-        generator = torch.Generator().manual_seed(stream_seed(self.seed, self.years[year], date + 1))
+        generator = torch.Generator().manual_seed(
+            stream_seed(self.seed, self.years[year], date + 1)
+        )
         weights = torch.randn(self.members - 1, count, generator=generator).to(perturbed)
         weights *= settings.LIMIT_SCALING / np.sqrt(max(self.members - 2, 1))
         error = members[..., :1] - self.truncated(truth[..., year : year + 1])

@@ -3,9 +3,9 @@
 As in Marshall and Molteni (1993) the source is the one that would hold a given state steady,
 ``S = div(v q) + D`` evaluated at that state. They used the observed mean of northern winters (with
 the effect of the observed transients added); here the *reference state* is analytic: two zonal
-jets plus a stationary wave given as a short table of highs and lows (:mod:`weatherpp.twin.parameters`). It is baroclinically
-unstable, so the model never stays there: eddies grow, weaken the jets and make the weather. Cold
-continents with a deep trough off their east coasts and ridges over the eastern oceans put the
+jets plus a stationary wave given as a short table of highs and lows
+(:mod:`weatherpp.twin.parameters`). It is baroclinically unstable, so the model never stays there:
+eddies grow, weaken the jets and make the weather. Cold continents with a deep trough off their east coasts and ridges over the eastern oceans put the
 strongest temperature gradients, and so the storm tracks, at the western sides of the oceans.
 """
 
@@ -52,7 +52,9 @@ def reference_streamfunction(transform: Transform, reference: Reference) -> Tens
     middle = lower + _zonal(transform, reference, reference.shear_500_800)
     upper = middle + _zonal(transform, reference, reference.shear_200_500)
     levels = []
-    for zonal, ratio, side in zip((upper, middle, lower), reference.wave_ratio, (-1, 0, 1), strict=True):
+    for zonal, ratio, side in zip(
+        (upper, middle, lower), reference.wave_ratio, (-1, 0, 1), strict=True
+    ):
         wave = sum(c.height * _centre(transform, c, side * c.tilt) for c in reference.centres)
         grid = transform.from_latlon(transform.tensor(np.asarray(wave) * ratio))
         levels.append(zonal + transform.analysis(grid) * (GRAVITY / F_MIDDLE))
@@ -62,7 +64,7 @@ def reference_streamfunction(transform: Transform, reference: Reference) -> Tens
 
 
 def set_source(model: QGModel, reference: Reference) -> Tensor:
-    """Give the model the source that would hold the reference state; return that state's ``psi``."""
+    """Give the model the source that would hold the reference state; return its ``psi``."""
     psi = reference_streamfunction(model.transform, reference)
     q = model.vorticity(psi)
     model.source = -(model.advection(psi, q) + model.relaxation(psi)) * model.mask

@@ -1,6 +1,6 @@
 """The three-level quasi-geostrophic model of Marshall and Molteni (1993).
 
-Potential vorticity ``q`` at 200, 500 and 800 hPa (levels 1, 2, 3), with ``psi`` the streamfunction::
+Potential vorticity ``q`` at 200, 500 and 800 hPa (levels 1, 2, 3), ``psi`` the streamfunction::
 
     q1 = lap psi1 - (psi1 - psi2) / R1**2                          + f
     q2 = lap psi2 + (psi1 - psi2) / R1**2 - (psi2 - psi3) / R2**2  + f
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from weatherpp.errors import WeatherppError
@@ -164,7 +163,9 @@ class QGModel:
         """
         steps = hours * 3600.0 / self.step_seconds
         if abs(steps - round(steps)) > 1e-9:
-            raise WeatherppError(f"{hours} h is not a whole number of steps of {self.step_seconds} s")
+            raise WeatherppError(
+                f"{hours} h is not a whole number of steps of {self.step_seconds} s"
+            )
         for _ in range(round(steps)):
             q = self.step(q)
         if not bool(torch.isfinite(q).all()):

@@ -72,8 +72,8 @@ class Reference:
     latitude: tuple[float, float] = (30.5, -41.0)
     width: tuple[float, float] = (9.5, 11.0)
     wind_800: tuple[float, float] = (6.0, 5.0)
-    shear_500_800: tuple[float, float] = (22.0, 15.5)
-    shear_200_500: tuple[float, float] = (31.0, 20.5)
+    shear_500_800: tuple[float, float] = (23.5, 16.5)
+    shear_200_500: tuple[float, float] = (33.0, 21.5)
     wave_ratio: tuple[float, float, float] = (1.5, 1.0, 0.4)
     """Strength of the wave at 200, 500, 800 hPa relative to the table."""
     centres: tuple[Centre, ...] = CENTRES

@@ -31,7 +31,7 @@ class TwinConfig(BaseModel):
     seed: int = Field(default=1, ge=0)
     years: int | None = Field(default=None, ge=1, le=200)
     dates_per_year: int | None = Field(default=None, ge=1, le=DATES_PER_YEAR)
-    members: int = Field(default=10, ge=2, le=100)
+    members: int = Field(default=10, ge=3, le=100)
     first_year: int = Field(default=2001, ge=1700, le=2050)
     limit_dates: int | None = Field(default=None, ge=0)
     limit_members: int = Field(default=50, ge=2, le=200)
@@ -66,18 +66,22 @@ class Cycle:
         keep(n) = keep_large + (keep_small - keep_large) (n / N)**2
     """
 
-    keep_large: float = 0.3
+    keep_large: float = 0.35
     keep_small: float = 0.7
-    observation_error: float = 8.0
+    observation_error: float = 10.0
     """rms of the shared error ``e`` at 500 hPa, m of geopotential height (at 45 degrees)."""
-    perturbation: float = 8.0
+    perturbation: float = 13.0
     """rms of the members' own errors ``e_m``, m."""
     peak_wavenumber: float = 9.0
     wavenumber_width: float = 5.0
     level_ratio: tuple[float, float, float] = (1.3, 1.0, 0.8)
     """rms of the errors at 200, 500, 800 hPa relative to 500 hPa."""
-    level_correlation: float = 0.6
+    level_correlation: float = 0.7
     """Correlation of the errors between levels."""
+    stochastic: float = 7.5
+    """Stochastic forcing of the perturbed members, m of 500 hPa height for each root of a day."""
+    stochastic_hours: int = 12
+    """Hours between the kicks of the stochastic forcing."""
     second_hours: int = 48
     """The analyses are at the initial dates and this many hours after them."""
     warmup_dates: int = 4
@@ -89,14 +93,14 @@ TRUTH = ModelParameters(
     ekman_mountain=1.5, diffusion_days=0.15,
 )  # fmt: skip
 FORECAST = ModelParameters(
-    truncation=21, nlon=64, steps_per_day=8, relax_days=22.0, ekman_days=4.0, ekman_land=0.7,
-    ekman_mountain=1.0, diffusion_days=0.5, orography=0.9, orography_smoothing=1.0,
+    truncation=21, nlon=64, steps_per_day=8, relax_days=22.0, ekman_days=3.5, ekman_land=0.7,
+    ekman_mountain=1.0, diffusion_days=0.3, orography=0.9, orography_smoothing=0.5,
 )  # fmt: skip
 REFERENCE = Reference()
 CYCLE = Cycle()
 SPINUP_COARSE_DAYS = 40
 SPINUP_DAYS = 15
-LIMIT_SCALING = 1.15
+LIMIT_SCALING = 1.2
 """Factor from the spread of the cycled members to the size of the analysis error."""
 
 

@@ -61,9 +61,9 @@ def legendre_tables(
         for n in range(m + 1, size):
             below = eps[m, n - 1] * p[m, n - 2] if n >= 2 else 0.0
             p[m, n] = (mu * p[m, n - 1] - below) / eps[m, n]
-    n = np.arange(size - 1)[None, :, None]
+    order = np.arange(size - 1)[None, :, None]
     lower = np.concatenate([np.zeros((size, 1, mu.size)), p[:, :-2]], axis=1)
-    h = (n + 1) * eps[:, :-1, None] * lower - n * eps[:, 1:, None] * p[:, 1:]
+    h = (order + 1) * eps[:, :-1, None] * lower - order * eps[:, 1:, None] * p[:, 1:]
     return p[:-1, :-1], h[:-1]
 
 

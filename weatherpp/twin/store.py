@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import torch
 import xarray as xr
@@ -28,7 +29,7 @@ def initial_times(config: TwinConfig) -> NDArray[np.datetime64]:
     years = config.first_year + np.arange(config.number_of_years)
     first = [np.datetime64(f"{y:04d}-01-01T{0 if y % 2 else 12:02d}", "ns") for y in years]
     offsets = np.arange(config.number_of_dates) * np.timedelta64(settings.INTERVAL_HOURS, "h")
-    return np.array(first)[:, None] + offsets.astype("timedelta64[ns]")
+    return np.asarray(np.array(first)[:, None] + offsets.astype("timedelta64[ns]"))
 
 
 def valid_times(config: TwinConfig) -> NDArray[np.datetime64]:
@@ -61,6 +62,7 @@ def create_group(
         "latitude": transform.latitude,
         "longitude": transform.longitude,
     }
+    dims: tuple[str, ...]
     if members is None:
         dims = ("valid_time", "level", "latitude", "longitude")
         coords["valid_time"] = times
@@ -76,7 +78,7 @@ def create_group(
     shape = [ds.sizes[dim] for dim in dims]
     chunk = [{**sizes, "level": 1, **chunks}[dim] for dim in dims]
     for name in VARIABLE_LEVELS:
-        ds[name] = xr.Variable(dims, _lazy(shape, chunk))
+        ds[name] = xr.Variable(dims, da.full(shape, np.nan, chunks=chunk, dtype=np.float32))
     ds = conventions.annotate(ds)
     for name, levels in VARIABLE_LEVELS.items():
         ds[name].attrs["levels"] = list(levels)
@@ -95,12 +97,6 @@ def create_group(
 def _chunk(size: int, preferred: int) -> int:
     """The largest chunk up to the preferred one that divides the size into equal parts."""
     return next(n for n in range(min(size, preferred), 0, -1) if size % n == 0)
-
-
-def _lazy(shape: list[int], chunks: list[int]) -> Any:
-    import dask.array as da
-
-    return da.full(shape, np.nan, chunks=chunks, dtype=np.float32)
 
 
 def write_static(store: Path, transform: Transform) -> None:

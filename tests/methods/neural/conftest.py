@@ -5,41 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-import pandas as pd
 import pytest
 import torch
 import xarray as xr
+from neural_cases import NARROW, SMALL, Z500, fit_data
 from synthetic import make_datasets
 
-from weatherpp.data.fields import select
 from weatherpp.methods.base import FitData
-from weatherpp.recipe import Target
-
-SMALL = {"width": 4, "depth": 1, "dropout": 0.0, "training": {"epochs": 2, "batch": 8}}
-Z500 = Target(variable="z", level=500, step="48h")
-
-
-def fit_data(
-    forecast: xr.Dataset,
-    analysis: xr.Dataset,
-    static: xr.Dataset,
-    members: tuple[int, ...] = (0, 1, 2, 3, 4),
-    train: int = 40,
-    target: Target = Z500,
-) -> FitData:
-    """All but the last dates for training, the others for validation."""
-    times = pd.DatetimeIndex(forecast["time"].values)
-    truth = select(analysis, target.variable, target.level).sel(valid_time=times + target.lead)
-    return FitData(
-        forecast=forecast.sel(number=list(members)),
-        truth=truth.rename(valid_time="time").assign_coords(time=times),
-        full=select(forecast, target.variable, target.level, target.lead),
-        static=static,
-        target=target,
-        train=times[:train],
-        valid=times[train:],
-        device="cpu",
-    )
+from weatherpp.methods.neural.correction import Correction
+from weatherpp.methods.neural.mixed import Mixed
+from weatherpp.methods.neural.spread import SpreadNet
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -57,9 +32,9 @@ def datasets() -> tuple[xr.Dataset, xr.Dataset, xr.Dataset]:
     return make_datasets(shape=(8, 16))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def data(datasets: tuple[xr.Dataset, xr.Dataset, xr.Dataset]) -> FitData:
-    """Five of ten members, forty training dates."""
+    """Five of ten members, forty training dates; do not change."""
     return fit_data(*datasets)
 
 
@@ -67,3 +42,22 @@ def data(datasets: tuple[xr.Dataset, xr.Dataset, xr.Dataset]) -> FitData:
 def without_valid(data: FitData) -> FitData:
     """The same without validation dates."""
     return dataclasses.replace(data, valid=data.valid[:0])
+
+
+@pytest.fixture(scope="session")
+def mixed(data: FitData) -> Mixed:
+    """Fitted on :func:`data`; do not change."""
+    return Mixed(Z500, {**SMALL, "seeds": 2}).fit(data)
+
+
+@pytest.fixture(scope="session")
+def spread_net(data: FitData) -> SpreadNet:
+    """Fitted on :func:`data`; do not change."""
+    return SpreadNet(Z500, NARROW).fit(data)
+
+
+@pytest.fixture(params=["mixed", "spread_net"])
+def fitted(request: pytest.FixtureRequest) -> Correction:
+    """Each method, fitted; do not change."""
+    method: Correction = request.getfixturevalue(request.param)
+    return method

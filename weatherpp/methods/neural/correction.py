@@ -133,11 +133,9 @@ class Correction(Method):
         self.scale = float(np.nanmean(spread[at_train]))
         spread = np.maximum(spread, LEAST_SPREAD * self.scale)
         goal = self._goal(data).transpose("time", *plane(field)).sel(time=times).values
-        weights = area_weights(field)
+        members, weights = self._members(forecast), area_weights(field)
         parts = [
-            self._samples(
-                predictors[at], self._members(forecast)[at], mean[at], spread[at], goal[at], weights
-            )
+            self._samples(predictors[at], members[at], mean[at], spread[at], goal[at], weights)
             for at in (at_train, ~at_train)
             if at.any()
         ]

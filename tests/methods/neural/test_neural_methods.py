@@ -13,7 +13,7 @@ import properscoring
 import pytest
 import torch
 import xarray as xr
-from conftest import SMALL, Z500, fit_data
+from neural_cases import NARROW, SMALL, Z500, fit_data
 from synthetic import make_datasets
 
 from weatherpp import distribution
@@ -21,34 +21,39 @@ from weatherpp.data.fields import ensemble_mean, ensemble_spread, select
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.methods.base import FitData, load_model, method_class
 from weatherpp.methods.neural.build import pick_device
+from weatherpp.methods.neural.correction import Correction
 from weatherpp.methods.neural.mixed import Mixed
 from weatherpp.methods.neural.spread import SpreadNet
 
-BOTH = [(Mixed, SMALL), (SpreadNet, {**SMALL, "width": 2})]
 
-
-@pytest.mark.parametrize(("method", "settings"), BOTH)
-def test_two_fits_give_the_same_weights(method: type, settings: dict, data: FitData) -> None:
+def test_two_fits_give_the_same_weights(fitted: Correction, data: FitData) -> None:
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
-    one = method(Z500, settings).fit(data)
+    again = type(fitted)(Z500, fitted.settings).fit(data)
     assert torch.equal(before, torch.random.get_rng_state())
-    torch.manual_seed(6)
-    two = method(Z500, settings).fit(data)
-    states = zip(one.nets[0].state_dict().items(), two.nets[0].state_dict().items(), strict=True)
-    for (name, a), (_, b) in states:
-        assert torch.equal(a, b), name
-    assert one.curve[1:] == two.curve[1:]
-    other = method(Z500, settings).fit(dataclasses.replace(data, seed=2))
-    assert other.curve[1:] != one.curve[1:]
+    for one, two in zip(fitted.nets, again.nets, strict=True):
+        assert_same_state(one, two)
+    np.testing.assert_array_equal(again.curve, fitted.curve)
 
 
-@pytest.mark.parametrize(("method", "settings"), BOTH)
-def test_saved_and_loaded(method: type, settings: dict, data: FitData, tmp_path: Path) -> None:
-    fitted = method(Z500, {**settings, "seeds": 2}).fit(data)
+def assert_same_state(one: torch.nn.Module, two: torch.nn.Module) -> None:
+    other = two.state_dict()
+    assert one.state_dict().keys() == other.keys()
+    for name, value in one.state_dict().items():
+        assert torch.equal(value, other[name]), name
+
+
+def test_seeds_differ(mixed: Mixed) -> None:
+    first, second = (np.array([row for row in mixed.curve if row[0] == n]) for n in (0, 1))
+    assert first[0, 3] == second[0, 3]
+    assert (first[1:, 2:] != second[1:, 2:]).all()
+
+
+def test_saved_and_loaded(fitted: Correction, data: FitData, tmp_path: Path) -> None:
     expected = fitted.predict(data.forecast)
     fitted.save(tmp_path / "model", {"note": "test"})
     loaded = load_model(tmp_path / "model")
+    assert isinstance(loaded, Correction)
     xr.testing.assert_identical(loaded.predict(data.forecast), expected)
     np.testing.assert_array_equal(loaded.curve, fitted.curve)
     files = {file.name for file in (tmp_path / "model").rglob("*") if file.is_file()}
@@ -60,9 +65,8 @@ def test_saved_and_loaded(method: type, settings: dict, data: FitData, tmp_path:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("method", "settings"), BOTH)
-def test_result_is_a_canonical_distribution(method: type, settings: dict, data: FitData) -> None:
-    result = method(Z500, settings).fit(data).predict(data.forecast)
+def test_result_is_a_canonical_distribution(fitted: Correction, data: FitData) -> None:
+    result = fitted.predict(data.forecast)
     assert distribution.form_of(result) == "normal"
     assert result["mean"].dims == ("time", "latitude", "longitude")
     assert result["mean"].attrs["units"] == result["spread"].attrs["units"] == "m2 s-2"
@@ -82,88 +86,81 @@ def test_mixed_starts_from_its_base(base: str, data: FitData) -> None:
         np.testing.assert_allclose(part(result), part(expected), rtol=1e-6)
 
 
-def test_untrained_score_is_that_of_the_base(data: FitData) -> None:
-    method = Mixed(Z500, SMALL).fit(data)
+def test_untrained_score_is_that_of_the_base(mixed: Mixed, data: FitData) -> None:
     valid = data.forecast.sel(time=data.valid)
-    base = method.base.predict(valid)
+    base = mixed.base.predict(valid)
+    assert data.truth is not None
     truth = data.truth.sel(time=data.valid)
     crps = properscoring.crps_gaussian(truth.values, base["mean"].values, base["spread"].values)
     weights = np.cos(np.deg2rad(valid["latitude"].values))
     expected = np.average(crps.mean((0, 2)), weights=weights)
-    _, epoch, _, score = method.curve[0]
+    _, epoch, _, score = mixed.curve[0]
     assert epoch == 0
     assert score == pytest.approx(expected, rel=1e-4)
 
 
-def test_spread_net_uses_no_truth(data: FitData) -> None:
-    SpreadNet(Z500, {**SMALL, "width": 2}).fit(dataclasses.replace(data, truth=None))
+def test_spread_net_uses_no_truth(spread_net: SpreadNet, data: FitData) -> None:
+    without = dataclasses.replace(data, truth=None)
+    again = SpreadNet(Z500, spread_net.settings).fit(without)
+    assert_same_state(spread_net.nets[0], again.nets[0])
     with pytest.raises(InputError, match="the archive has none"):
-        Mixed(Z500, {**SMALL, "base": "raw"}).fit(dataclasses.replace(data, truth=None))
+        Mixed(Z500, {**SMALL, "base": "raw"}).fit(without)
 
 
-@pytest.mark.parametrize(("method", "settings"), BOTH)
-def test_order_of_members_does_not_matter(method: type, settings: dict, data: FitData) -> None:
-    fitted = method(Z500, settings).fit(data)
+def test_order_of_members_does_not_matter(fitted: Correction, data: FitData) -> None:
     expected = fitted.predict(data.forecast)
-    shuffled = data.forecast.isel(number=[4, 2, 0, 3, 1])
-    result = fitted.predict(shuffled)
+    result = fitted.predict(data.forecast.isel(number=[4, 2, 0, 3, 1]))
     for name in ("mean", "spread"):
-        np.testing.assert_allclose(result[name], expected[name], rtol=1e-6)
+        np.testing.assert_allclose(result[name], expected[name], rtol=1e-5)
 
 
-def test_dates_are_predicted_one_by_one(data: FitData) -> None:
-    fitted = Mixed(Z500, SMALL).fit(data)
+def test_dates_are_predicted_one_by_one(fitted: Correction, data: FitData) -> None:
     whole = fitted.predict(data.forecast)
     one = fitted.predict(data.forecast.isel(time=[50]).chunk())
     np.testing.assert_allclose(one["mean"], whole["mean"][[50]], rtol=1e-6)
     np.testing.assert_allclose(one["spread"], whole["spread"][[50]], rtol=1e-4)
 
 
-def test_lazy_and_loaded_archives_train_alike(data: FitData) -> None:
-    loaded = Mixed(Z500, SMALL).fit(data)
-    lazy = dataclasses.replace(data, forecast=data.forecast.chunk(time=7, level=1))
-    for settings in (SMALL, {**SMALL, "memory": 1e-9}):
-        fitted = Mixed(Z500, settings).fit(lazy)
-        for epoch, expected in zip(fitted.curve, loaded.curve, strict=True):
-            assert epoch == pytest.approx(expected, rel=1e-4, nan_ok=True)
+def test_lazy_and_loaded_archives_train_alike(spread_net: SpreadNet, data: FitData) -> None:
+    lazy = dataclasses.replace(data, forecast=data.forecast.chunk(time=20, level=1))
+    settings = {**NARROW, "memory": 1e-9}
+    again = SpreadNet(Z500, settings).fit(lazy)
+    np.testing.assert_allclose(again.curve, spread_net.curve, rtol=1e-3)
 
 
-def test_standardisation_sees_training_dates_only(data: FitData) -> None:
-    one = Mixed(Z500, SMALL).fit(data)
+def test_standardisation_sees_training_dates_only(mixed: Mixed, data: FitData) -> None:
     changed = data.forecast.copy(deep=True)
     changed["z"].loc[{"time": data.valid}] *= 2
-    two = Mixed(Z500, SMALL).fit(dataclasses.replace(data, forecast=changed))
-    xr.testing.assert_identical(one.inputs, two.inputs)
+    settings = {**SMALL, "base": "raw", "training": {"epochs": 1}}
+    other = Mixed(Z500, settings).fit(dataclasses.replace(data, forecast=changed))
+    xr.testing.assert_identical(mixed.inputs, other.inputs)
 
 
 def test_base_of_the_network_is_cross_fitted(data: FitData) -> None:
-    method = Mixed(Z500, {**SMALL, "cross_fit": 4})
+    method = Mixed(Z500, {**SMALL, "base": "bias", "cross_fit": 4})
     times = data.train.union(data.valid)
     mean, _ = method._base(data, times)
-    whole = method.base.predict(data.forecast.sel(time=times))["mean"].values
+    whole = distribution.mean(method.base.predict(data.forecast.sel(time=times))).values
     at_train = times.isin(data.train)
-    np.testing.assert_array_equal(mean[~at_train].astype(np.float32), whole[~at_train])
+    np.testing.assert_allclose(mean[~at_train], whole[~at_train], rtol=1e-6)
     assert (mean[at_train].astype(np.float32) != whole[at_train]).mean() > 0.9
 
 
 def test_without_validation_dates_the_last_weights_are_kept(without_valid: FitData) -> None:
-    fitted = Mixed(Z500, SMALL).fit(without_valid)
+    fitted = Mixed(Z500, {**SMALL, "base": "raw"}).fit(without_valid)
     assert [epoch for _, epoch, *_ in fitted.curve] == [1, 2]
     assert any(bool(value.any()) for value in fitted.nets[0].core.head.parameters())
 
 
-@pytest.mark.parametrize(("method", "settings"), BOTH)
-def test_missing_fields_are_told_in_one_line(method: type, settings: dict, data: FitData) -> None:
-    fitted = method(Z500, settings).fit(data)
+def test_missing_fields_are_told_in_one_line(fitted: Correction, data: FitData) -> None:
     with pytest.raises(InputError, match="no variable t") as error:
         fitted.predict(data.forecast[["z"]])
     assert "\n" not in str(error.value)
     with pytest.raises(InputError, match="fitted on a grid of 8 x 16, the forecast has 4 x 16"):
         fitted.predict(data.forecast.isel(latitude=slice(4)))
-    with pytest.raises(InputError, match="850") as error:
-        method(dataclasses.replace(data).target.model_copy(update={"level": 850}), settings).fit(
-            data
-        )
+    target = Z500.model_copy(update={"level": 850})
+    with pytest.raises(InputError, match="850 hPa is not in the data; there are 200") as error:
+        type(fitted)(target, fitted.settings).fit(data)
     assert "\n" not in str(error.value)
 
 
@@ -180,7 +177,7 @@ def test_settings() -> None:
 def test_progress_is_told(data: FitData) -> None:
     seen: list[tuple[str, float, float]] = []
     progress = lambda *step: seen.append(step)  # noqa: E731
-    Mixed(Z500, SMALL).fit(dataclasses.replace(data, progress=progress))
+    Mixed(Z500, {**SMALL, "base": "raw"}).fit(dataclasses.replace(data, progress=progress))
     assert seen[-1] == ("mixed z500, network 1", 2, 2)
 
 
@@ -223,11 +220,11 @@ def test_missing_values_in_truth_do_not_spoil_the_fit(data: FitData) -> None:
 def test_spread_net_beats_the_sample_spread() -> None:
     """The size of the errors differs from date to date and is common to the whole field, so a
     network that pools neighbouring points must do better than five members at one point."""
-    forecast, analysis, static = make_datasets(years=8, dates=20, shape=(8, 16))
+    forecast, analysis, static = make_datasets(years=8, dates=20, shape=(8, 16), steps=("48h",))
     data = fit_data(forecast, analysis, static, train=110)
     test = pd.DatetimeIndex(forecast["time"].values)[140:]
     data = dataclasses.replace(data, valid=data.valid[:30])
-    settings = {"width": 4, "depth": 1, "dropout": 0.0, "training": {"epochs": 12}}
+    settings = {"width": 4, "depth": 1, "dropout": 0.0, "training": {"epochs": 8}}
     result = SpreadNet(Z500, settings).fit(data).predict(data.forecast.sel(time=test))
     full = ensemble_spread(data.full.sel(time=test))
     field = select(data.forecast, "z", 500, "48h").sel(time=test)

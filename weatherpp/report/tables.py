@@ -26,9 +26,9 @@ PERFECT = {"spread_skill": 1.0, "bias": 0.0}
 
 
 def main_region(table: pd.DataFrame) -> str:
-    """The region that stands for all: the globe if it was scored, else the first."""
+    """The region that stands for all: the whole grid if it was scored, else the first."""
     regions = list(dict.fromkeys(table["region"].astype(str)))
-    return next((name for name in ("global", "globe", "all") if name in regions), regions[0])
+    return next((name for name in ("whole grid", "global") if name in regions), regions[0])
 
 
 def lead_score(table: pd.DataFrame) -> str:

@@ -33,7 +33,7 @@ def evaluate(
     table: pd.DataFrame,
     bootstrap: Bootstrap | None = None,
     seed: int = 1,
-    region: str = "global",
+    region: str = "whole grid",
 ) -> list[Verdict]:
     """Verdict on each claim from the per-date table.
 

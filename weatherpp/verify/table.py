@@ -72,7 +72,7 @@ def score_method(
     *,
     members: int,
     full_spread: xr.DataArray | None = None,
-    region: str = "global",
+    region: str = "whole grid",
     mask: xr.DataArray | None = None,
     nan_policy: NanPolicy = "raise",
     bootstrap: Bootstrap | None = None,
@@ -200,7 +200,7 @@ def _maps(fields: dict[Key, xr.DataArray], units: str, nan_policy: NanPolicy) ->
 
 
 def date_series(
-    table: pd.DataFrame, target: str, method: str, score: str, region: str = "global"
+    table: pd.DataFrame, target: str, method: str, score: str, region: str = "whole grid"
 ) -> dict[str, pd.Series[float]]:
     """Per-date values of one method's score for each of its estimators.
 
@@ -248,7 +248,7 @@ def gains(
     reference: str,
     *,
     score: str = "crps",
-    region: str = "global",
+    region: str = "whole grid",
     bootstrap: Bootstrap | None = None,
     seed: int = 1,
 ) -> pd.DataFrame:

@@ -53,6 +53,14 @@ def run_tiny(path: Path, kill_at: str = "-") -> tuple[int, list[float]]:
     return done.returncode, [float(line) for line in done.stdout.split()]
 
 
+def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings of TINY_RUN in this process."""
+    monkeypatch.setattr(settings, "BLOCK_YEARS", 1)
+    monkeypatch.setattr(settings, "SPINUP_COARSE_DAYS", 2)
+    monkeypatch.setattr(settings, "SPINUP_DAYS", 1)
+    monkeypatch.setattr(settings, "CYCLE", replace(settings.CYCLE, warmup_dates=0))
+
+
 def content(path: Path) -> dict[str, bytes]:
     return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
 
@@ -64,7 +72,13 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kill_at", ["3", "4"], ids=["half way", "before the marker"])
+@pytest.mark.parametrize(
+    "kill_at",
+    [
+        pytest.param("3", id="half way", marks=pytest.mark.slow),
+        pytest.param("4", id="data written, marker not"),
+    ],
+)
 def test_killed_and_run_again_gives_the_same_bytes(
     uninterrupted: Path, tmp_path: Path, kill_at: str
 ) -> None:
@@ -82,10 +96,7 @@ def test_killed_and_run_again_gives_the_same_bytes(
 def test_a_year_alone_is_the_same_as_among_others_and_a_seed_changes_it(
     uninterrupted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settings, "BLOCK_YEARS", 1)
-    monkeypatch.setattr(settings, "SPINUP_COARSE_DAYS", 2)
-    monkeypatch.setattr(settings, "SPINUP_DAYS", 1)
-    monkeypatch.setattr(settings, "CYCLE", replace(settings.CYCLE, warmup_dates=0))
+    shorten(monkeypatch)
     one_year = {"years": 1, "limit_dates": 0}
     generate(tmp_path / "one.zarr", TINY.model_copy(update=one_year))
     one = xr.open_zarr(tmp_path / "one.zarr", group="forecast", consolidated=False)["z"]
@@ -96,9 +107,12 @@ def test_a_year_alone_is_the_same_as_among_others_and_a_seed_changes_it(
     assert float(abs(other - one).sel(level=500).max()) > 100
 
 
-def test_a_finished_archive_is_left_alone_and_a_different_one_refused(uninterrupted: Path) -> None:
+def test_a_finished_archive_is_left_alone_and_a_different_one_refused(
+    uninterrupted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = {p: p.stat().st_mtime_ns for p in uninterrupted.rglob("*")}
-    assert run_tiny(uninterrupted) == (0, [])
+    shorten(monkeypatch)
+    generate(uninterrupted, TINY)
     assert {p: p.stat().st_mtime_ns for p in uninterrupted.rglob("*")} == before
     with pytest.raises(ConfigError, match="exists and is not this archive"):
         generate(uninterrupted, TINY.model_copy(update={"seed": 9}))

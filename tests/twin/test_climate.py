@@ -77,7 +77,8 @@ def test_errors_double_in_a_few_days(analysis: xr.Dataset) -> None:
     )
     with torch.inference_mode():
         psi = run_batched(truth, truth.transform.resample(start, model.transform), 24 * 3)
-        assert 1.5 < climate.doubling_time(truth, psi, last=6) < 4.5
+        # measured from larger samples: 3.6 to 4.6 days
+        assert 1.5 < climate.doubling_time(truth, psi, first=3, last=7) < 5.5
 
 
 def test_spread_is_somewhat_too_small(forecast: xr.Dataset, analysis: xr.Dataset) -> None:

@@ -151,7 +151,7 @@ def ensemble_rows(forecast: xr.Dataset, analysis: xr.Dataset, name: str) -> Rows
 
 
 def doubling_time(
-    model: QGModel, psi: Tensor, seed: int = 0, first: int = 3, last: int = 7
+    model: QGModel, psi: Tensor, seed: int = 0, first: int = 5, last: int = 10
 ) -> float:
     """Doubling time (days) of a small random error, fitted from day ``first`` to day ``last``.
 
@@ -162,12 +162,12 @@ def doubling_time(
     psi
         Start states on its attractor, spectral + (3, batch).
     seed
-        Of the error, which has the structure of an observation error and 0.5 m rms.
+        Of the error, which has the structure of an observation error and 0.1 m rms.
     first, last
         Days between which the logarithm of the rms error (all states, 500 hPa) is fitted.
     """
     noise = Noise(model.transform, settings.CYCLE, [seed])
-    other = psi + 0.5 * noise.draw(psi.shape[-1])
+    other = psi + 0.1 * noise.draw(psi.shape[-1])
     growth = []
     for _ in range(last):
         psi, other = (run_batched(model, state, 24) for state in (psi, other))

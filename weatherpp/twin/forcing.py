@@ -5,8 +5,9 @@ As in Marshall and Molteni (1993) the source is the one that would hold a given 
 the effect of the observed transients added); here the *reference state* is analytic: two zonal
 jets plus a stationary wave given as a short table of highs and lows
 (:mod:`weatherpp.twin.parameters`). It is baroclinically unstable, so the model never stays there:
-eddies grow, weaken the jets and make the weather. Cold continents with a deep trough off their east coasts and ridges over the eastern oceans put the
-strongest temperature gradients, and so the storm tracks, at the western sides of the oceans.
+eddies grow, weaken the jets and make the weather. Cold troughs off the east coasts and warm ridges
+over the eastern oceans put the strongest temperature gradients, and so the storm tracks, at the
+western sides of the oceans.
 """
 
 from __future__ import annotations

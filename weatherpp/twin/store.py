@@ -75,10 +75,12 @@ def create_group(
         chunks = {"time": _chunk(times.size, 7), "step": steps.size, "number": members}
     ds = xr.Dataset(coords=coords)
     ds.attrs["Conventions"] = "CF-1.11"
-    shape = [ds.sizes[dim] for dim in dims]
     chunk = [{**sizes, "level": 1, **chunks}[dim] for dim in dims]
+    # only its shape and type are used: nothing is written with compute=False
+    shape = [ds.sizes[dim] for dim in dims]
+    lazy = da.full(shape, np.nan, chunks=chunk, dtype=np.float32)  # type: ignore[no-untyped-call]
     for name in VARIABLE_LEVELS:
-        ds[name] = xr.Variable(dims, da.full(shape, np.nan, chunks=chunk, dtype=np.float32))
+        ds[name] = xr.Variable(dims, lazy)
     ds = conventions.annotate(ds)
     for name, levels in VARIABLE_LEVELS.items():
         ds[name].attrs["levels"] = list(levels)

@@ -25,10 +25,10 @@ class Training(Strict):
     depend on how fast the machine is.
     """
 
-    epochs: int = Field(default=30, ge=1)
+    epochs: int = Field(default=20, ge=1)
     batch: int = Field(default=16, ge=1, description="samples a step")
-    learning_rate: float = Field(default=2e-3, gt=0, description="highest rate, after warming up")
-    weight_decay: float = Field(default=0.05, ge=0, description="of AdamW")
+    learning_rate: float = Field(default=5e-3, gt=0, description="highest rate, after warming up")
+    weight_decay: float = Field(default=0.1, ge=0, description="of AdamW")
     warm_up: float = Field(default=0.1, ge=0, lt=1, description="share of the steps")
     clip: float = Field(default=1.0, gt=0, description="highest norm of the gradient")
     average: float = Field(
@@ -41,10 +41,10 @@ class NeuralSettings(Strict):
     """Settings of all neural methods; an empty choice of predictors means all there are."""
 
     network: Literal["residual", "unet3d"] = "residual"
-    width: int = Field(default=32, ge=1, description="channels of the network's first stage")
-    depth: int = Field(default=3, ge=0, description="residual blocks, or poolings of the U-Net")
+    width: int = Field(default=24, ge=1, description="channels of the network's first stage")
+    depth: int = Field(default=2, ge=0, description="residual blocks, or poolings of the U-Net")
     stride: Literal[1, 2] = Field(default=2, description="of the U-Net's first stage")
-    dropout: float = Field(default=0.1, ge=0, lt=1)
+    dropout: float = Field(default=0.2, ge=0, lt=1)
     rows: bool = Field(default=True, description="linear weights of their own in each row")
     predictors: tuple[Kind, ...] = ("mean", "spread", "control")
     variables: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from weatherpp.data.fields import ensemble_spread
 from weatherpp.methods.base import FitData
-from weatherpp.methods.neural.build import NeuralSettings
+from weatherpp.methods.neural.build import NeuralSettings, Training
 from weatherpp.methods.neural.correction import (
     Correction,
     Floats,
@@ -20,16 +20,19 @@ from weatherpp.methods.neural.correction import (
     root,
 )
 from weatherpp.methods.neural.losses import weighted_mean
-from weatherpp.methods.neural.samples import Batch
+from weatherpp.methods.neural.samples import Batch, Kind
 
 
 class SpreadSettings(NeuralSettings):
     """Settings of :class:`SpreadNet`."""
 
     base: Literal["spread-regression", "raw"] = "spread-regression"
+    predictors: tuple[Kind, ...] = ("spread", "control")
     network: Literal["residual", "unet3d"] = "unet3d"
-    width: int = Field(default=8, ge=1, description="channels of the network's first stage")
+    width: int = Field(default=6, ge=1, description="channels of the network's first stage")
     depth: int = Field(default=2, ge=0, description="poolings of the U-Net, or residual blocks")
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    training: Training = Training(epochs=10, learning_rate=4e-3)
 
 
 class SpreadNet(Correction):

@@ -195,6 +195,8 @@ def train(
         callbacks.append(EarlyStopping("valid", patience=training.patience, check_finite=False))
     batches = math.ceil(len(samples) / training.batch)
     devices = [torch.cuda.current_device()] if accelerator == "cuda" else []
+    exact = torch.are_deterministic_algorithms_enabled()
+    warn = torch.is_deterministic_algorithms_warn_only_enabled()
     with _quiet(), torch.random.fork_rng(devices):
         torch.manual_seed(seed)
         net = build()
@@ -219,6 +221,6 @@ def train(
                 None if valid is None else _loader(valid, training.batch, None),
             )
         finally:
-            torch.use_deterministic_algorithms(False)
+            torch.use_deterministic_algorithms(exact, warn_only=warn)
     net.load_state_dict(best.state)
     return net.cpu().eval(), best.curve

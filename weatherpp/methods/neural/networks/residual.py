@@ -63,8 +63,8 @@ class ResidualNet(nn.Module):
     channels, out
         Numbers of predictors and of outputs.
     width, depth
-        Channels and residual blocks of the core. Forward cost in multiply-adds a grid point:
-        ``channels * width + depth * 4.5 * width**2`` or so.
+        Channels and residual blocks of the core. Forward cost, multiply-adds a grid point:
+        ``width * channels + 4.5 * depth * width**2`` and a little for the heads.
     topology
         How the edges of the grid are joined.
     dropout

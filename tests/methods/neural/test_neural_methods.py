@@ -226,7 +226,7 @@ def test_spread_net_beats_the_sample_spread() -> None:
     data = fit_data(forecast, analysis, static, train=110)
     test = pd.DatetimeIndex(forecast["time"].values)[140:]
     data = dataclasses.replace(data, valid=data.valid[:30])
-    settings = {"width": 4, "depth": 1, "dropout": 0.0, "training": {"epochs": 8}}
+    settings = {"width": 4, "depth": 1, "training": {"epochs": 20, "batch": 8}}
     result = SpreadNet(Z500, settings).fit(data).predict(data.forecast.sel(time=test))
     full = ensemble_spread(data.full.sel(time=test))
     field = select(data.forecast, "z", 500, "48h").sel(time=test)

@@ -11,13 +11,14 @@ import dataclasses
 import math
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import torch
 import xarray as xr
 from numpy.typing import NDArray
+from pydantic import BaseModel
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -62,7 +63,7 @@ class Correction(Method):
         the units of the target.
     """
 
-    Settings = NeuralSettings
+    Settings: ClassVar[type[BaseModel]] = NeuralSettings
     outputs: int
     base_method: str
 

@@ -23,6 +23,13 @@ from weatherpp.methods.neural.losses import weighted_mean
 from weatherpp.methods.neural.samples import Batch, Kind
 
 
+class SpreadTraining(Training):
+    """Fewer epochs than for the other networks: one of the U-Net costs more."""
+
+    epochs: int = Field(default=10, ge=1)
+    learning_rate: float = Field(default=4e-3, gt=0, description="highest rate, after warming up")
+
+
 class SpreadSettings(NeuralSettings):
     """Settings of :class:`SpreadNet`."""
 
@@ -32,7 +39,7 @@ class SpreadSettings(NeuralSettings):
     width: int = Field(default=6, ge=1, description="channels of the network's first stage")
     depth: int = Field(default=2, ge=0, description="poolings of the U-Net, or residual blocks")
     dropout: float = Field(default=0.0, ge=0, lt=1)
-    training: Training = Training(epochs=10, learning_rate=4e-3)
+    training: SpreadTraining = SpreadTraining()
 
 
 class SpreadNet(Correction):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -54,8 +54,8 @@ class FitData:
         ``auto``, ``cpu`` or ``cuda``; for networks.
     progress
         Callback ``(description, done, total)``.
-    work
-        A folder of the method's own for resumable state (checkpoints); may be None.
+    cache
+        Where fits of one run leave each other what is slow to read; None to keep nothing.
     """
 
     forecast: xr.Dataset
@@ -68,7 +68,7 @@ class FitData:
     seed: int = 1
     device: str = "auto"
     progress: Progress = silent
-    work: Path | None = None
+    cache: MutableMapping[str, Any] | None = None
 
 
 class Method(ABC):

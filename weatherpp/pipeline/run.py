@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,7 @@ class Job:
     text: str
     run: RunFolder
     terminal: Terminal
+    cache: dict[str, Any] = field(default_factory=dict)
 
     def ingest(self) -> str:
         """Make the archive; returns its hash."""
@@ -169,6 +170,7 @@ class Job:
                     hashes[target.name, entry.label, fold.name] = self.run.task(
                         f"fit/{name}", settings, [archive_hash], [folder], work
                     )
+        self.cache.clear()
         return hashes
 
     def _fit_one(
@@ -214,6 +216,7 @@ class Job:
             seed=self.recipe.seed,
             device=self.recipe.device,
             progress=self.terminal.update,
+            cache=self.cache,
         )
 
     def postprocess(

@@ -35,6 +35,7 @@ from weatherpp.methods.neural.samples import (
     area_weights,
     assemble,
     constant_fields,
+    in_memory,
     plan,
     plane,
     topology_of,
@@ -124,11 +125,10 @@ class Correction(Method):
             forecast, settings.predictors, settings.variables, settings.levels, settings.leads
         )
         data.progress(f"{self.name}: reading predictors", 0, 1)
-        predictors = assemble(forecast, self.blocks)
-        if predictors.nbytes <= settings.memory * 1e9:
-            predictors = predictors.load()
+        predictors = in_memory(assemble(forecast, self.blocks), settings.memory * 1e9, data.cache)
         self.inputs = self._standardise(predictors.sel(time=data.train), data.static, field)
         data.progress(f"{self.name}: fitting {self.base_method}", 0, 1)
+        data = self._in_memory(data, times)
         mean, spread = self._base(data, times)
         at_train = times.isin(data.train)
         self.scale = float(np.nanmean(spread[at_train]))
@@ -142,6 +142,17 @@ class Correction(Method):
         ]
         self._train(data, parts[0], parts[1] if len(parts) > 1 else None)
         return self
+
+    def _in_memory(self, data: FitData, times: pd.DatetimeIndex) -> FitData:
+        """The target field alone, loaded once: the base is fitted to it several times."""
+        forecast = data.forecast[[self.target.variable]].sel(time=times)
+        for dim, value in (("step", self.target.lead), ("level", self.target.level)):
+            if dim in forecast.dims:
+                forecast = forecast.sel({dim: [value]})
+        truth = None if data.truth is None else data.truth.load()
+        return dataclasses.replace(
+            data, forecast=forecast.load(), full=data.full.load(), truth=truth
+        )
 
     def _field(self, forecast: xr.Dataset) -> xr.DataArray:
         field = select(forecast, self.target.variable, self.target.level, self.target.lead)
@@ -282,7 +293,7 @@ class Correction(Method):
             )
         mean, spread = self._base_values(self.base, forecast)
         spread = np.maximum(spread, LEAST_SPREAD * self.scale)
-        predictors = assemble(forecast, self.blocks)
+        predictors = in_memory(assemble(forecast, self.blocks), self.settings.memory * 1e9)
         extra = self._extra(self._members(forecast), mean, spread)
         samples = self._dataset(predictors, {"extra": extra})
         output = self._run(samples)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,12 +15,13 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from weatherpp.conventions import exists_on, grid_dims, hours
-from weatherpp.data.fields import ensemble_mean, ensemble_spread
 from weatherpp.errors import InputError
 from weatherpp.methods.neural.networks.padding import Topology
 
 Kind = Literal["mean", "spread", "control", "members"]
 Batch = dict[str, Tensor]
+# read together: enough to keep all cores busy, few enough to spare memory
+DATES_AT_ONCE = 70
 
 
 @dataclass(frozen=True)
@@ -165,25 +166,47 @@ def _layers(forecast: xr.Dataset, block: Block) -> xr.DataArray:
     _known("lead time (hours)", block.hours, exists_on(field, "steps"))
     field = field.sel(step=pd.to_timedelta(list(block.hours), unit="h"))
     _known("member", block.members, [int(number) for number in field["number"].values])
-    parts = []
-    for kind in block.kinds:
+    if "spread" in block.kinds and field.sizes["number"] < 2:
+        raise InputError("the model needs the members' spread; give at least two members")
+    numbers = [int(number) for number in field["number"].values]
+    core = ["step", "number", "level", *plane(field)]
+    layers: xr.DataArray = xr.apply_ufunc(
+        _reduce,
+        field,
+        kwargs={"kinds": block.kinds, "members": [numbers.index(n) for n in block.members]},
+        input_core_dims=[core],
+        output_core_dims=[["predictor", *plane(field)]],
+        exclude_dims={"step", "number", "level"},
+        dask="parallelized",
+        dask_gufunc_kwargs={
+            "allow_rechunk": True,
+            "output_sizes": {"predictor": len(block.names)},
+        },
+        output_dtypes=[np.float32],
+    )
+    return layers.drop_vars([str(c) for c in layers.coords if c not in ("time", *plane(field))])
+
+
+def _reduce(
+    values: NDArray[Any], kinds: Sequence[Kind], members: Sequence[int]
+) -> NDArray[np.float32]:
+    """All layers of (time, step, number, level, rows, columns) in one pass over the members.
+
+    Sums are taken in float64. Returns (time, predictor, rows, columns); see
+    :attr:`Block.names` for the order.
+    """
+    layers: list[NDArray[Any]] = []
+    for kind in kinds:
         if kind == "mean":
-            parts.append(ensemble_mean(field))
+            layers.append(values.mean(axis=2, dtype=np.float64))
         elif kind == "spread":
-            if field.sizes["number"] < 2:
-                raise InputError("the model needs the members' spread; give at least two members")
-            parts.append(ensemble_spread(field))
+            layers.append(values.std(axis=2, ddof=1, dtype=np.float64))
         elif kind == "control":
-            parts.append(field.isel(number=0, drop=True))
+            layers.append(values[:, :, 0])
         else:
-            parts += [field.sel(number=number, drop=True) for number in block.members]
-    order = ("layer", "step", "level", *plane(field))
-    layers = xr.concat(parts, "layer", coords="minimal", compat="override")
-    data = layers.transpose("time", *order).astype(np.float32).data
-    if layers.chunks is not None:
-        data = data.rechunk({1: -1, 2: -1, 3: -1})
-    data = data.reshape(data.shape[0], -1, *data.shape[-2:])
-    return xr.DataArray(data, dims=("time", "predictor", *plane(field)))
+            layers += [values[:, :, at] for at in members]
+    stack = np.stack(layers, axis=1).astype(np.float32)
+    return stack.reshape(len(values), -1, *values.shape[-2:])
 
 
 def assemble(forecast: xr.Dataset, blocks: Sequence[Block]) -> xr.DataArray:
@@ -208,6 +231,36 @@ def assemble(forecast: xr.Dataset, blocks: Sequence[Block]) -> xr.DataArray:
     parts = [_layers(forecast, block) for block in blocks]
     out = xr.concat(parts, "predictor")
     return out.assign_coords(time=forecast["time"].values)
+
+
+def in_memory(
+    predictors: xr.DataArray, limit: float, cache: MutableMapping[str, Any] | None = None
+) -> xr.DataArray:
+    """Predictors read whole, a few dates after the other, if they fit; else as they are.
+
+    Parameters
+    ----------
+    predictors
+        From :func:`assemble`.
+    limit
+        Bytes that may be held.
+    cache
+        Where fits to several targets leave each other what they read; dask names equal arrays
+        equally.
+    """
+    if predictors.chunks is None or predictors.nbytes > limit:
+        return predictors
+    name = f"predictors {predictors.data.name}"
+    if cache is not None and name in cache:
+        values = cache[name]
+    else:
+        values = np.empty(predictors.shape, predictors.dtype)
+        for start in range(0, len(values), DATES_AT_ONCE):
+            part = slice(start, start + DATES_AT_ONCE)
+            values[part] = predictors.data[part].compute()
+        if cache is not None:
+            cache[name] = values
+    return predictors.copy(data=values)
 
 
 def constant_fields(static: xr.Dataset, field: xr.DataArray) -> dict[str, NDArray[np.float32]]:

@@ -28,6 +28,7 @@ REFERENCE_ROWS = 361
 REFERENCE_SMOOTHING = 10.0
 # a standard deviation below this share of the mean is rounding noise of float32
 CONSTANT = 1e-6
+DATES_AT_ONCE = 32  # in double precision
 
 
 def default_smoothing(rows: int) -> float:
@@ -41,14 +42,18 @@ da: Any = dask.array
 
 def _moments(x: xr.DataArray) -> tuple[Array, Array, Array]:
     """Count, mean and variance over time of finite values, float64, shape (predictor, y, x)."""
-    data = da.asarray(x.transpose("time", ...).data).astype(np.float64)
+    data = x.transpose("time", ...).data
+    if x.chunks is None:
+        data = da.from_array(data, chunks=(DATES_AT_ONCE, *data.shape[1:]))
+    data = data.astype(np.float64)
     valid = da.isfinite(data)
     count = valid.sum(axis=0)
-    total = da.maximum(count, 1)
-    mean = da.where(valid, data, 0.0).sum(axis=0) / total
-    variance = (da.where(valid, data - mean, 0.0) ** 2).sum(axis=0) / total
-    result: tuple[Array, Array, Array] = da.compute(count.astype(np.float64), mean, variance)
-    return result
+    total = da.where(valid, data, 0.0).sum(axis=0)
+    # two passes, each its own computation: in one, dask would keep all dates for the second
+    number, sums = da.compute(count.astype(np.float64), total)
+    mean: Array = sums / np.maximum(number, 1)
+    squares = (da.where(valid, data - mean, 0.0) ** 2).sum(axis=0).compute()
+    return number, mean, squares / np.maximum(number, 1)
 
 
 def _smooth(field: Array, weight: Array, smoothing: float, modes: Modes) -> Array:

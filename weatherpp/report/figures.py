@@ -28,6 +28,7 @@ from weatherpp.report.tables import known, main_region, own_and_kindest
 WIDTH = 7.0  # inches; the width of the report's text column
 ROW = 0.32
 OFF_SCALE = 2.0  # times the median of a panel: where bars are cut off
+MOST_LOSS = 0.5  # fraction: gains below minus this are cut off
 TALLEST = 3.0  # of a histogram's bars, relative to flat
 Histogram = NDArray[np.float64] | xr.DataArray
 
@@ -59,9 +60,7 @@ def gain_bars(
         ax.set_ylim(len(block) - 0.5, -0.5)
         ax.axvline(0, color=style.INK, linewidth=1.0)
         ax.margins(x=0.12)
-    all_axes[-1].set_xlabel(
-        f"{name} lower than the reference's, % (right of zero: better)", fontsize=9.5
-    )
+    all_axes[-1].set_xlabel(f"{name} below the reference's, % (right: better)", fontsize=9.5)
     alt = f"Gain in {name} by method. " + "; ".join(
         f"{row['target']}, {_against(row)}: {_gain_words(row)}" for row in gains.to_dict("records")
     )
@@ -70,16 +69,23 @@ def gain_bars(
         "interval of the bootstrap over dates. Hollow: the interval includes zero, so the "
         "difference is not certain."
     )
+    if (gains["gain"] < -MOST_LOSS).any():
+        caption += f" Losses of more than {percent(MOST_LOSS, 0)} % are cut off."
     return Figure(style.png_of(figure), alt + ".", caption)
 
 
 def _gain_bar(ax: Any, place: int, row: dict[Any, Any], colour: str) -> None:
     gain, low, high = (100 * float(row[key]) for key in ("gain", "low", "high"))
     sure = bool(row["excludes_zero"])
+    cut = gain < -100 * MOST_LOSS
+    gain = max(gain, -100 * MOST_LOSS)
     ax.barh(
         place, gain, height=0.62, facecolor=colour if sure else "white", edgecolor=colour,
         linewidth=1.4, hatch=None if sure else "////",
     )  # fmt: skip
+    if cut:
+        _annotate(ax, f"◀ {percent(row['gain'])} %, off the scale", 0.0, place)
+        return
     _interval(ax, place, low, high)
     edge = max(v for v in (gain, high, 0.0) if np.isfinite(v))
     _annotate(ax, f"{percent(row['gain'])} %", edge, place)

@@ -60,7 +60,9 @@ def summary(
         own = [gain_phrase(row, level=told) for row in rows if row["method"] == best]
         if own:
             sentences.append(f"That is {_and(own)}.")
-        others = [row for row in rows if row["method"] != best]
+        # against the other references only the best is told; the table of gains has the rest
+        first = rows[0]["reference"] if rows else ""
+        others = [r for r in rows if r["method"] != best and r["reference"] == first]
         sentences += _also_better(others, told) + _not_better(others, score, told)
         if sentences:
             paragraphs.append(" ".join(sentences))
@@ -145,13 +147,25 @@ def _also_better(rows: Sequence[Mapping[Any, Any]], level: float | None) -> list
 
 
 def _not_better(rows: Sequence[Mapping[Any, Any]], score: str, level: float | None) -> list[str]:
-    """One sentence for each method that a reference is not surely worse than."""
-    return [
-        f"{row['method']} does not beat {reference_name(row)}: its {score_name(score)} is "
-        f"{_amount(row, level)} {'below' if float(row['gain']) >= 0 else 'above'}."
-        for row in rows
-        if not (float(row["gain"]) > 0 and row["excludes_zero"])
-    ]
+    """One sentence for each reference: which methods it is not surely worse than."""
+    lost: dict[str, list[Mapping[Any, Any]]] = {}
+    for row in rows:
+        if not (float(row["gain"]) > 0 and row["excludes_zero"]):
+            lost.setdefault(reference_name(row), []).append(row)
+    sentences = []
+    for name, group in lost.items():
+        told = [
+            f"{_amount(r, level)} {'below' if float(r['gain']) >= 0 else 'above'}" for r in group
+        ]
+        if len(group) == 1:
+            method = group[0]["method"]
+            sentences.append(
+                f"{method} does not beat {name}: its {score_name(score)} is {told[0]}."
+            )
+        else:
+            phrases = [f"{r['method']} is {text}" for r, text in zip(group, told, strict=True)]
+            sentences.append(f"{len(group)} do not beat {name}: {_and(phrases)}.")
+    return sentences
 
 
 def _counted(count: Any, noun: str) -> str:

@@ -50,6 +50,11 @@ def read_product(path: Path) -> xr.Dataset:
         return ds.load()
 
 
+def without_scalars(da: xr.DataArray) -> xr.DataArray:
+    """Without the coordinates that are single values, which would stand in the way of joins."""
+    return da.reset_coords([name for name, c in da.coords.items() if not c.dims], drop=True)
+
+
 def apply_model(model: Path, forecast: Path, output: Path) -> None:
     """Post-process one forecast file with one fitted model.
 

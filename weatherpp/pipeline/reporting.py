@@ -20,7 +20,7 @@ from weatherpp import distribution
 from weatherpp.data.archive import Archive
 from weatherpp.data.fields import ensemble_spread, select
 from weatherpp.data.matching import truth_for
-from weatherpp.pipeline.products import read_product
+from weatherpp.pipeline.products import read_product, without_scalars
 from weatherpp.recipe import MethodEntry, Target
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _field(dist: xr.Dataset, what: str, time: np.datetime64, target: Target) -> 
 def _dated(field: xr.DataArray, time: np.datetime64, target: Target) -> xr.DataArray:
     """With the scalar coordinates that a map's title is made from."""
     lead = target.lead.to_timedelta64()
-    return field.reset_coords(drop=True).assign_coords(time=time, step=lead, valid_time=time + lead)
+    return without_scalars(field).assign_coords(time=time, step=lead, valid_time=time + lead)
 
 
 def _product(job: Job, target: Target, entry: MethodEntry, kind: str = "predictions") -> xr.Dataset:

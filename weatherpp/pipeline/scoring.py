@@ -16,7 +16,7 @@ from weatherpp import distribution
 from weatherpp.data.archive import Archive
 from weatherpp.data.fields import ensemble_spread, select
 from weatherpp.data.matching import truth_for
-from weatherpp.pipeline.products import read_product
+from weatherpp.pipeline.products import read_product, without_scalars
 from weatherpp.recipe import MethodEntry, Target
 from weatherpp.verify import claims as claims_module
 from weatherpp.verify import scores, table
@@ -116,11 +116,11 @@ def _add_limit(
     times = pd.DatetimeIndex([t for t in archive.limit["time"].to_numpy() if t in tested])
     if len(times) == 0:
         return
-    value = _without_scalars(value.sel(time=times).load())
+    value = without_scalars(value.sel(time=times).load())
     truth = truth_for(archive.analysis, target, times, like=value)
     members = value.sizes["number"]
     dist = distribution.members(value, variable=target.variable, target=target.name)
-    found.add(f"{LIMIT}-{members}", dist, target, members, _without_scalars(truth.load()))
+    found.add(f"{LIMIT}-{members}", dist, target, members, without_scalars(truth.load()))
 
 
 def _members(archive: Archive, entry: MethodEntry) -> int:
@@ -138,16 +138,12 @@ def _references(
     if entry.job == "spread":
         forecast = archive.forecast.sel(time=times)
         full = select(forecast, target.variable, target.level, target.lead).load()
-        return None, _without_scalars(ensemble_spread(full))
+        return None, without_scalars(ensemble_spread(full))
     if archive.analysis is None:
         return None, None
     name = "value" if distribution.form_of(dist) != "normal" else "mean"
     truth = truth_for(archive.analysis, target, times, like=dist[name])
-    return _without_scalars(truth.load()), None
-
-
-def _without_scalars(da: xr.DataArray) -> xr.DataArray:
-    return da.reset_coords([name for name, c in da.coords.items() if not c.dims], drop=True)
+    return without_scalars(truth.load()), None
 
 
 def _write(job: Job, found: _Scores) -> None:

@@ -73,7 +73,10 @@ def per_date(
     if unknown:
         raise InputError(f"weights have the dimension(s) {', '.join(map(str, unknown))} too many")
     for dim in weights.dims:
-        if dim in weights.coords and dim in score.coords and not weights[dim].equals(score[dim]):
+        if dim not in weights.coords or dim not in score.coords:
+            continue
+        # values alone: a coordinate carries scalar ones such as the grid mapping along
+        if not np.array_equal(weights[dim].values, score[dim].values):
             raise InputError(f"weights and scores differ in the coordinate '{dim}'")
     finite = bool(((weights >= 0) & (weights < np.inf)).all())
     if not finite or not bool((weights > 0).any()):

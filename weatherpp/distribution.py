@@ -130,6 +130,7 @@ def exceedance(ds: xr.Dataset, threshold: float) -> xr.DataArray:
     linear between the levels given, and not beyond the outermost ones.
     """
     form = form_of(ds)
+    out: xr.DataArray
     if form == "normal":
         with np.errstate(divide="ignore"):
             z = (ds["mean"].astype(np.float64) - threshold) / ds["spread"]

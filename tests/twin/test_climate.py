@@ -61,7 +61,7 @@ def test_energy_spectrum_adds_up_to_the_kinetic_energy() -> None:
     transform = Transform(21, 64, dtype=torch.float64)
     psi = Noise(transform, settings.CYCLE, [1]).draw(2)
     energy = climate.energy_spectrum(transform, psi[..., 1, :])
-    u, v, _ = transform.winds_and(psi[..., 1, :], psi[..., 1, :]).unbind(3)
+    u, v, _ = transform.winds_and(psi[..., 1, :], psi[..., 1, :])
     cos = torch.as_tensor(np.cos(np.radians(transform.latitude)))[:, None]
     squares = [(transform.to_latlon(w) / cos) ** 2 for w in (u, v)]
     mean = (0.5 * sum(squares).mean((0, 2)) * torch.as_tensor(transform.weight / 2)).sum()

@@ -23,12 +23,13 @@ import zarr
 
 from weatherpp.errors import ConfigError
 from weatherpp.twin import settings
-from weatherpp.twin.ensemble import Block
+from weatherpp.twin.ensemble import Block, single_threaded
 from weatherpp.twin.settings import TwinConfig
 from weatherpp.twin.spectral import Transform
 from weatherpp.twin.store import (
     Writer,
     create_group,
+    dates_per_chunk,
     initial_times,
     limit_dates,
     valid_times,
@@ -82,6 +83,9 @@ def generate(path: str | Path, config: TwinConfig, progress: Progress | None = N
             _write_block(store, config, years, device, report, total)
             _write_whole(marker, identity)
         report("twin years", float(years.stop * config.number_of_dates), total)
+    from weatherpp.data.archive import seal  # here: only a finished store needs it
+
+    seal(store)
     os.replace(store, target)
     shutil.rmtree(work)
 
@@ -155,12 +159,14 @@ def _prepare(work: Path, store: Path, config: TwinConfig, identity: str) -> None
         }
     )
     times = initial_times(config).ravel()
-    create_group(store, "forecast", transform, times, config.members)
+    dates = dates_per_chunk(config)
+    create_group(store, "forecast", transform, times, config.members, dates)
     chosen = limit_dates(config)
     if chosen:
         limit_times = np.array([initial_times(config)[index] for index in chosen])
-        create_group(store, "limit", transform, limit_times, config.limit_members)
-    create_group(store, "analysis", transform, np.sort(valid_times(config).ravel()), None)
+        create_group(store, "limit", transform, limit_times, config.limit_members, 1)
+    valid = np.sort(valid_times(config).ravel())
+    create_group(store, "analysis", transform, valid, None, dates * len(settings.STEP_HOURS))
     write_static(store, transform)
     _write_whole(marker, identity)
 
@@ -190,7 +196,7 @@ def _write_block(
     writer = Writer(store, config, years, block.model.transform)
     done = years.start * config.number_of_dates
     report("twin years", float(done), total)
-    with torch.inference_mode():
+    with torch.inference_mode(), single_threaded():
         for output in block.dates(config.number_of_dates, limit, config.limit_members):
             writer.add(output)
             report("twin years", float(done + (output.date + 1) * len(years)), total)

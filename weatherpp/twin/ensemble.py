@@ -1,8 +1,17 @@
-"""Truth, analysis cycle and forecasts of one block of years, integrated side by side."""
+"""Truth, analysis cycle and forecasts of one block of years, integrated side by side.
+
+The truth does not depend on the forecasts: a thread of its own integrates it some dates ahead. Each
+of the two threads computes on one core (:func:`single_threaded`): the operations are so small that
+sharing each of them between cores gains little on an idle machine, and on a busy one the cores wait
+for each other most of the time.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +24,23 @@ from weatherpp.twin.model import QGModel
 from weatherpp.twin.settings import Cycle
 from weatherpp.twin.spectral import Transform
 
-CPU_BATCH = {21: 25, 42: 10}
+CPU_BATCH = {21: 50, 42: 10}
 """States integrated together on a CPU, by truncation: the fastest of those measured."""
+
+
+AHEAD = 10
+"""Dates by which the truth may be ahead of the forecasts."""
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Torch computes on one core for each thread that calls it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def build_models(device: torch.device | str) -> tuple[QGModel, QGModel]:
@@ -71,6 +95,33 @@ class Noise:
         return noise.movedim((0, 1), (-1, -2)) * self._scale[..., None]
 
 
+@dataclass
+class Truth:
+    """The truth of one initial date of a block."""
+
+    initial: Tensor
+    """Streamfunction on T42 at the initial date, spectral + (3, year)."""
+    truncated: list[Tensor]
+    """On T21, for each step, spectral + (3, year)."""
+
+
+def ahead(truths: Iterator[Truth], depth: int = AHEAD) -> Iterator[Truth]:
+    """The same items, made by another thread before they are asked for."""
+
+    def following() -> Truth | None:
+        with torch.inference_mode():  # a setting of each thread
+            return next(truths, None)
+
+    with ThreadPoolExecutor(1, "truth") as pool:
+        try:
+            pending = deque(pool.submit(following) for _ in range(depth))
+            while (truth := pending.popleft().result()) is not None:
+                pending.append(pool.submit(following))
+                yield truth
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
 def stream_seed(seed: int, year: int, stream: int = 0) -> int:
     """Seed of one of a year's random streams, independent of which other years are made."""
     return int(np.random.SeedSequence([seed, year, stream]).generate_state(1, np.uint64)[0] >> 1)
@@ -107,6 +158,7 @@ class Block:
     ) -> None:
         self.years, self.seed, self.members = years, seed, members
         self.truth, self.model = build_models(device)
+        self._perfect: QGModel | None = None
         self.cycle = settings.CYCLE
         seeds = [stream_seed(seed, year) for year in years]
         self.noise = Noise(self.model.transform, self.cycle, seeds)
@@ -121,12 +173,22 @@ class Block:
         return self.model.transform.resample(psi, self.truth.transform)
 
     def spin_up(self) -> Tensor:
-        """Independent states of the truth, one for each year: noise, grown at T21, then at T42."""
+        """Independent states, one for each year: noise, grown at T21."""
         reference = reference_streamfunction(self.model.transform, settings.REFERENCE)
         psi = 0.8 * reference + 20.0 * self.noise.draw(1)
-        psi = run_batched(self.model, psi, 24 * settings.SPINUP_COARSE_DAYS)
-        fine = self.truth.transform.resample(psi, self.model.transform)
-        return run_batched(self.truth, fine, 24 * settings.SPINUP_DAYS)
+        return run_batched(self.model, psi, 24 * settings.SPINUP_COARSE_DAYS)
+
+    def truths(self, psi: Tensor, dates: int) -> Iterator[Truth]:
+        """Spin up at T42 from states at T21, then the truth of one date after another."""
+        psi = self.truth.transform.resample(psi, self.model.transform)
+        psi = run_batched(self.truth, psi, 24 * settings.SPINUP_DAYS)
+        for _ in range(dates):
+            initial, truncated = psi, [self.truncated(psi)]
+            for start, stop in zip(settings.STEP_HOURS, settings.STEP_HOURS[1:], strict=False):
+                psi = run_batched(self.truth, psi, stop - start)
+                truncated.append(self.truncated(psi))
+            yield Truth(initial, truncated)
+            psi = run_batched(self.truth, psi, settings.INTERVAL_HOURS - settings.STEP_HOURS[-1])
 
     def analyse(self, background: Tensor, truth: Tensor) -> Tensor:
         """Analysis of all members; see :class:`weatherpp.twin.settings.Cycle`.
@@ -161,27 +223,28 @@ class Block:
         limit_members
             Members of the limit.
         """
-        interval, second = settings.INTERVAL_HOURS, self.cycle.second_hours
-        truth = self.spin_up()
-        background = self.truncated(truth).repeat_interleave(self.members, dim=-1)
-        for date in range(-self.cycle.warmup_dates, count):
-            analysis = self.analyse(background, self.truncated(truth))
+        assert self.cycle.second_hours == settings.STEP_HOURS[-1]
+        rest = settings.INTERVAL_HOURS - self.cycle.second_hours
+        warmup = self.cycle.warmup_dates
+        background: Tensor | None = None
+        for date, truth in enumerate(
+            ahead(self.truths(self.spin_up(), warmup + count)), start=-warmup
+        ):
+            if background is None:
+                background = truth.truncated[0].repeat_interleave(self.members, dim=-1)
+            analysis = self.analyse(background, truth.truncated[0])
             perfect = {
-                year: self._limit(date, analysis, truth, year, limit_members)
+                year: self._limit(date, analysis, truth.initial, year, limit_members)
                 for year in limit.get(date, [])
             }
-            states, truths = [analysis], [self.truncated(truth)]
+            states = [analysis]
             for start, stop in zip(settings.STEP_HOURS, settings.STEP_HOURS[1:], strict=False):
                 states.append(self.forecast(states[-1], stop - start))
-                truth = run_batched(self.truth, truth, stop - start)
-                truths.append(self.truncated(truth))
             if date >= 0:
                 years = (len(self.years), self.members)
                 forecast = torch.unflatten(torch.stack(states, dim=6), -1, years)
-                yield Output(date, forecast, torch.stack(truths, dim=6), perfect)
-            again = self.analyse(states[-1], truths[-1])
-            background = self.forecast(again, interval - second)
-            truth = run_batched(self.truth, truth, interval - second)
+                yield Output(date, forecast, torch.stack(truth.truncated, dim=6), perfect)
+            background = self.forecast(self.analyse(states[-1], truth.truncated[-1]), rest)
 
     def forecast(self, psi: Tensor, hours: int) -> Tensor:
         """Integrate all members, the perturbed ones with stochastic forcing.
@@ -202,7 +265,7 @@ class Block:
     def _kick(self, psi: Tensor) -> Tensor:
         transform = self.model.transform
         noise = self.noise.draw(self.members)
-        u_cos, v_cos, pattern = transform.winds_and(psi, noise, scratch=True).unbind(3)
+        u_cos, v_cos, pattern = transform.winds_and(psi, noise, scratch=True)
         speed = (u_cos**2 + v_cos**2).sqrt_()
         speed /= (speed**2).mean(dim=(0, 1, 2)).sqrt()
         kick = transform.analysis(speed.mul_(pattern))
@@ -215,6 +278,9 @@ class Block:
         Members are the control analysis, with the truth's scales beyond T21, plus random Gaussian
         combinations of the cycled perturbations, scaled to the size of the analysis error.
         """
+        if self._perfect is None:
+            # the truth model itself, and its scratch memory, belong to the thread of the truth
+            self._perfect = build_models(truth.device)[0]
         split = (len(self.years), self.members)
         members = torch.unflatten(analysis, -1, split)[..., year, :]
         perturbed = members[..., 1:] - members[..., 1:].mean(dim=-1, keepdim=True)
@@ -228,5 +294,5 @@ class Block:
         change = self.truth.transform.resample(error + perturbed @ weights, self.model.transform)
         states = [truth[..., year : year + 1] + change]
         for start, stop in zip(settings.STEP_HOURS, settings.STEP_HOURS[1:], strict=False):
-            states.append(run_batched(self.truth, states[-1], stop - start))
+            states.append(run_batched(self._perfect, states[-1], stop - start))
         return self.truncated(torch.stack(states, dim=6))

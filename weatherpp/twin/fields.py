@@ -57,7 +57,7 @@ def to_fields(transform: Transform, psi: Tensor) -> dict[str, NDArray[np.float32
         ``vo`` (s-1) of the non-divergent wind at 200, 500, 800 hPa; ``t`` (K) at 350 and 650 hPa
         from the thickness, ``t = (z_upper - z_lower) / (R ln(p_lower / p_upper))``.
     """
-    u, v, vo = transform.winds_and(psi, psi * transform.expand(transform.laplacian, psi)).unbind(3)
+    u, v, vo = transform.winds_and(psi, psi * transform.expand(transform.laplacian, psi))
     phi = transform.synthesis(transform.linear_balance(psi, OMEGA))
     reference = phi.new_tensor([standard_geopotential(level) for level in LEVELS])
     z = phi + reference.reshape(3, *[1] * (phi.dim() - 4))

@@ -35,9 +35,8 @@ def _zonal(transform: Transform, reference: Reference, speed: tuple[float, float
     )
     u_cos = np.broadcast_to((wind * np.cos(np.radians(lat)))[:, None], (lat.size, transform.nlon))
     u = transform.from_latlon(transform.tensor(u_cos))
-    return transform.divergence(torch.stack([torch.zeros_like(u), -u], dim=3)) * (
-        transform.inverse_laplacian
-    )
+    curl = transform.divergence(torch.stack([torch.zeros_like(u), -u]))
+    return curl * transform.inverse_laplacian
 
 
 def _centre(transform: Transform, centre: Centre, shift: float) -> NDArray[np.float64]:
@@ -68,5 +67,6 @@ def set_source(model: QGModel, reference: Reference) -> Tensor:
     """Give the model the source that would hold the reference state; return its ``psi``."""
     psi = reference_streamfunction(model.transform, reference)
     q = model.vorticity(psi)
-    model.source = -(model.advection(psi, q) + model.relaxation(psi)) * model.mask
+    model.source = torch.zeros_like(q)
+    model.source = -model.tendency(q) * model.mask
     return psi

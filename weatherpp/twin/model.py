@@ -15,6 +15,8 @@ hyperdiffusion ``del**8`` of ``q - f``; ``S`` is a constant source (:mod:`weathe
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -31,18 +33,20 @@ LEVELS = (200, 500, 800)
 """Pressure levels of the model, hPa."""
 
 
-def _apply(table: Tensor, state: Tensor) -> Tensor:
-    """A 3 x 3 matrix for each wavenumber, (..., 3, 3), times (..., 3, batch).
+@dataclass(frozen=True)
+class _Tables:
+    """Constants repeated for each state of a batch.
 
-    Nine fused multiply-adds: much faster on a CPU than thousands of tiny matrix products.
+    Arithmetic between tensors of the same shape is several times faster than with a constant that
+    is broadcast along a short last axis.
     """
-    out = torch.empty_like(state)
-    for row in range(3):
-        target = out[..., row, :]
-        torch.mul(state[..., 0, :], table[..., row, 0, None], out=target)
-        target.addcmul_(state[..., 1, :], table[..., row, 1, None])
-        target.addcmul_(state[..., 2, :], table[..., row, 2, None])
-    return out
+
+    to_psi: tuple[Tensor, ...]
+    """For shifts 0, 1, 2: the weight of level (l + shift) mod 3 in psi of level l."""
+    planetary: Tensor
+    source: Tensor
+    stretch: Tensor
+    """Laplacian over the relaxation time."""
 
 
 class QGModel:
@@ -75,7 +79,8 @@ class QGModel:
         rate = (n * (n + 1) / (parameters.truncation * (parameters.truncation + 1))) ** 4
         decay = torch.exp(-rate * self.step_seconds / (parameters.diffusion_days * DAY))
         self._decay = (decay * transform.mask)[..., None, None]
-        self.source = torch.zeros(*transform.shape, 3, 1, device=device, dtype=dtype)
+        self._source = torch.zeros(*transform.shape, 3, 1, device=device, dtype=dtype)
+        self._tables: dict[int, _Tables] = {}
 
     def _vertical(self) -> None:
         a, b = 1.0 / self.parameters.radius_12**2, 1.0 / self.parameters.radius_23**2
@@ -89,7 +94,6 @@ class QGModel:
         to = self.transform.tensor
         self._to_q = to(np.where((n == 0)[..., None, None], 0.0, matrix))
         self._to_psi = to(inverse)
-        self._stretching = to(np.array([a, b]))[:, None]
 
     def _lower_boundary(self) -> None:
         p, t = self.parameters, self.transform
@@ -107,51 +111,90 @@ class QGModel:
         )
         self.land = land
 
-    def streamfunction(self, q: Tensor) -> Tensor:
+    @property
+    def source(self) -> Tensor:
+        """The constant source ``S``, s-2, spectral layout + (3, 1)."""
+        return self._source
+
+    @source.setter
+    def source(self, source: Tensor) -> None:
+        self._source = source
+        self._tables.clear()
+
+    def _for_batch(self, size: int) -> _Tables:
+        if size not in self._tables:
+            t = self.transform
+            states = (*t.shape, 3, size)
+            # index [..., l, (l + shift) mod 3]
+            shifted = [
+                torch.stack([self._to_psi[..., i, (i + shift) % 3] for i in range(3)], dim=-1)
+                for shift in range(3)
+            ]
+            rate = 1.0 / (self.parameters.relax_days * DAY)
+            self._tables[size] = _Tables(
+                tuple(table[..., None].expand(states).contiguous() for table in shifted),
+                self._planetary.expand(states).contiguous(),
+                self._source.expand(states).contiguous(),
+                (t.laplacian * rate)[..., None, None].expand(states).contiguous(),
+            )
+        return self._tables[size]
+
+    def streamfunction(self, q: Tensor, out: Tensor | None = None) -> Tensor:
         """``psi`` (m2 s-1) from ``q'`` (s-1)."""
-        return _apply(self._to_psi, q)
+        same, one_on, two_on = self._for_batch(q.shape[-1]).to_psi
+        # levels 2, 3, 1, 2: a shift of the levels is then a slice
+        levels = self.transform.buffer("levels", *q.shape[:-2], 4, q.shape[-1])
+        levels[..., :2, :] = q[..., 1:, :]
+        levels[..., 2:, :] = q[..., :2, :]
+        out = torch.mul(q, same, out=out)
+        out.addcmul_(levels[..., :3, :], one_on)
+        return out.addcmul_(levels[..., 1:, :], two_on)
 
     def vorticity(self, psi: Tensor) -> Tensor:
         """``q'`` (s-1) from ``psi`` (m2 s-1)."""
-        return _apply(self._to_q, psi)
+        return (self._to_q[..., None] * psi.unsqueeze(-3)).sum(dim=-2)
 
-    def advection(self, psi: Tensor, q: Tensor, friction: bool = True) -> Tensor:
-        """``-div(v q_total)``, with the Ekman friction in the same flux if asked for, s-2."""
-        fields = self.transform.winds_and(psi, q + self._planetary, scratch=True)
-        wind = fields[:, :, :, :2]
-        flux = self.transform.buffer("flux", *wind.shape)
-        torch.mul(wind, fields[:, :, :, 2:], out=flux)
+    def divergence(
+        self, psi: Tensor, q: Tensor, friction: bool = True, out: Tensor | None = None
+    ) -> Tensor:
+        """``div(v q_total)``, with the Ekman friction in the same flux if asked for, s-2."""
+        buffer = self.transform.buffer
+        planetary = self._for_batch(q.shape[-1]).planetary
+        total = torch.add(q, planetary, out=buffer("total", *q.shape))
+        fields = self.transform.winds_and(psi, total, scratch=True)
+        wind = fields[:2]
+        flux = torch.mul(wind, fields[2:], out=buffer("flux", *wind.shape))
         if friction:
             # k grad psi = k (v, -u) is subtracted from -v q, that is, added to the flux v q.
             drag = self.friction[..., None]
-            flux[:, :, :, 0, 2].addcmul_(drag, wind[:, :, :, 1, 2])
-            flux[:, :, :, 1, 2].addcmul_(drag, wind[:, :, :, 0, 2], value=-1.0)
-        return self.transform.divergence(flux).neg_()
+            flux[0, ..., 2, :].addcmul_(drag, wind[1, ..., 2, :])
+            flux[1, ..., 2, :].addcmul_(drag, wind[0, ..., 2, :], value=-1.0)
+        return self.transform.divergence(flux, out)
 
-    def relaxation(self, psi: Tensor) -> Tensor:
-        """Damping of the layer thicknesses, ``-D``, s-2: minus the stretching part of q / tau."""
-        rate = 1.0 / (self.parameters.relax_days * DAY)
-        thickness = (psi[..., :2, :] - psi[..., 1:, :]) * self._stretching
-        out = torch.empty_like(psi)
-        out[..., 0, :] = thickness[..., 0, :]
-        torch.sub(thickness[..., 1, :], thickness[..., 0, :], out=out[..., 1, :])
-        torch.neg(thickness[..., 1, :], out=out[..., 2, :])
-        return out.mul_(rate)
-
-    def tendency(self, q: Tensor) -> Tensor:
+    def tendency(self, q: Tensor, out: Tensor | None = None) -> Tensor:
         """``dq'/dt`` without the hyperdiffusion, s-2."""
-        psi = self.streamfunction(q)
-        return self.advection(psi, q).add_(self.relaxation(psi)).add_(self.source)
+        tables = self._for_batch(q.shape[-1])
+        psi = self.streamfunction(q, self.transform.buffer("psi", *q.shape))
+        out = self.divergence(psi, q, out=out)
+        torch.sub(tables.source, out, out=out)
+        # The stretching part of q is q - lap psi: relaxation needs no product of matrices.
+        out.addcmul_(tables.stretch, psi)
+        return out.add_(q, alpha=-1.0 / (self.parameters.relax_days * DAY))
 
-    def step(self, q: Tensor) -> Tensor:
-        """One Runge-Kutta step of fourth order, then the exact decay by hyperdiffusion."""
+    def step_(self, q: Tensor) -> Tensor:
+        """One Runge-Kutta step of fourth order and the exact decay by hyperdiffusion, in place."""
         dt = self.step_seconds
-        slope = self.tendency(q)
-        total = slope.clone()
-        for weight, advance in ((2.0, 0.5), (2.0, 0.5), (1.0, 1.0)):
-            slope = self.tendency(torch.add(q, slope, alpha=advance * dt))
+        total, slope, stage = (
+            self.transform.buffer(name, *q.shape) for name in ("slopes", "slope", "stage")
+        )
+        self.tendency(q, total)
+        torch.add(q, total, alpha=0.5 * dt, out=stage)
+        for weight, advance in ((2.0, 0.5), (2.0, 1.0)):
+            self.tendency(stage, slope)
             total.add_(slope, alpha=weight)
-        return total.mul_(dt / 6.0).add_(q).mul_(self._decay)
+            torch.add(q, slope, alpha=advance * dt, out=stage)
+        total.add_(self.tendency(stage, slope))
+        return q.add_(total, alpha=dt / 6.0).mul_(self._decay)
 
     def run(self, q: Tensor, hours: float) -> Tensor:
         """Integrate for a whole number of steps.
@@ -166,8 +209,9 @@ class QGModel:
             raise WeatherppError(
                 f"{hours} h is not a whole number of steps of {self.step_seconds} s"
             )
+        q = q.clone()
         for _ in range(round(steps)):
-            q = self.step(q)
+            self.step_(q)
         if not bool(torch.isfinite(q).all()):
             raise WeatherppError(
                 f"the T{self.parameters.truncation} model has blown up: take more steps per day"

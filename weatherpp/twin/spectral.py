@@ -7,11 +7,12 @@ mean square over the sphere (together with ``exp(i m lon)``), so ``c_00`` is the
 
 Layouts (they make every step a matrix product without a copy):
 
-* spectral ``(parity, j, part, sym, k, *batch)`` with ``m = 2 j + parity``, ``part`` 0 real and
-  1 imaginary, ``sym`` 0 for harmonics symmetric about the equator and 1 for antisymmetric ones, and
-  ``n = m + 2 k + sym``. Slots with ``n`` above the truncation hold zero.
+* spectral ``(parity, j, sym, k, part, *batch)`` with ``m = 2 j + parity``, ``sym`` 0 for harmonics
+  symmetric about the equator and 1 for antisymmetric ones, ``n = m + 2 k + sym``, and ``part`` 0
+  real and 1 imaginary. Slots with ``n`` above the truncation hold zero.
 * grid ``(lon, hemisphere, row, *batch)``: hemisphere 0 is the northern one, row 0 the row next to
-  the pole, and a row has the same distance from the equator in both hemispheres.
+  the pole, and a row has the same distance from the equator in both hemispheres. Several fields
+  have a leading axis, so that arithmetic between fields runs over long stretches of memory.
 
 Splitting off the parity of ``m`` halves the Fourier step (harmonics of even and odd ``m`` repeat,
 with and without a change of sign, half way round), splitting off the symmetry about the equator
@@ -110,10 +111,10 @@ class Transform:
         self.mu, self.weight = mu, weight
         self.latitude = np.degrees(np.arcsin(mu))
         self.longitude = 360.0 * np.arange(nlon) / nlon
-        self.shape = (2, self.jsize, 2, 2, self.ksize)
+        self.shape = (2, self.jsize, 2, self.ksize, 2)
         m, n = self._wavenumbers()
         valid = (n <= truncation) & (m <= truncation)
-        valid[0, 0, 1] = False
+        valid[0, 0, :, :, 1] = False
         self.m, self.n = self.tensor(m), self.tensor(np.where(valid, n, 0))
         self.mask = self.tensor(valid)
         laplace = np.where(valid, -n * (n + 1.0) / EARTH_RADIUS**2, 0.0)
@@ -121,8 +122,7 @@ class Transform:
         self.inverse_laplacian = self.tensor(
             np.where(laplace < 0, 1 / np.where(laplace < 0, laplace, 1), 0)
         )
-        self._m_valid = self.tensor(np.where(valid, m, 0))
-        self._legendre(m, n, valid)
+        self._legendre()
         self._fourier()
         self._balance_tables(m, n, valid)
 
@@ -131,26 +131,28 @@ class Transform:
         return torch.as_tensor(np.ascontiguousarray(values)).to(self.device, self.dtype)
 
     def _wavenumbers(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        p, j, _, s, k = np.indices(self.shape)
+        p, j, s, k, _ = np.indices(self.shape)
         m = 2 * j + p
         return m, m + 2 * k + s
 
-    def _legendre(
-        self, m: NDArray[np.int64], n: NDArray[np.int64], valid: NDArray[np.bool_]
-    ) -> None:
+    def _legendre(self) -> None:
         half = self.nlat // 2
         p, h = legendre_tables(self.truncation, self.mu[:half])
+        # the tables serve both parts
+        m, n = (index[..., 0] for index in self._wavenumbers())
         index = (np.minimum(m, self.truncation), np.minimum(n, self.truncation))
-        p = np.where(valid[..., None], p[index], 0.0).reshape(-1, self.ksize, half)
-        h = np.where(valid[..., None], h[index], 0.0).reshape(-1, self.ksize, half)
+        valid = ((n <= self.truncation) & (m <= self.truncation))[..., None]
+        p = np.where(valid, p[index], 0.0).reshape(-1, self.ksize, half)
+        h = np.where(valid, h[index], 0.0).reshape(-1, self.ksize, half) / EARTH_RADIUS
         weight = 0.5 * self.weight[:half]
         metric = weight / (1.0 - self.mu[:half] ** 2)
         self._p_synthesis = self.tensor(p.transpose(0, 2, 1))
-        # u cos = -H psi / a: the sign is in the table.
-        self._h_synthesis = self.tensor(-h.transpose(0, 2, 1))
+        # One product gives psi and u cos = -H psi / a on the rows; one adds up both fluxes.
+        self._wind_synthesis = self.tensor(np.concatenate([p, -h], axis=2).transpose(0, 2, 1))
         self._p_analysis = self.tensor(p * weight)
-        self._p_flux = self.tensor(p * metric)
-        self._h_flux = self.tensor(h * metric)
+        self._divergence = self.tensor(
+            np.concatenate([p * (metric / EARTH_RADIUS), -h * metric], axis=2)
+        )
 
     def _fourier(self) -> None:
         half = self.nlon // 2
@@ -158,10 +160,17 @@ class Transform:
         m = (2 * np.arange(self.jsize)[None, :] + np.arange(2)[:, None])[..., None]
         w = np.where(m == 0, 1.0, 2.0) * (m <= self.truncation)
         waves = np.stack([np.cos(m * lon), -np.sin(m * lon)], axis=2)
-        synthesis = (w[:, :, None] * waves).reshape(2, 2 * self.jsize, half)
-        analysis = ((m <= self.truncation)[:, :, None] * waves / self.nlon).reshape(synthesis.shape)
-        self._f_synthesis = self.tensor(synthesis.transpose(0, 2, 1))
-        self._f_analysis = self.tensor(analysis)
+        slopes = m[:, :, None] * np.stack([-np.sin(m * lon), -np.cos(m * lon)], axis=2)
+        shape = (2, 2 * self.jsize, half)
+        valid = (m <= self.truncation)[:, :, None] / self.nlon
+        synthesis, analysis = ((f * waves).reshape(shape) for f in (w[:, :, None], valid))
+        slope = (w[:, :, None] * slopes / EARTH_RADIUS).reshape(shape).transpose(0, 2, 1)
+        synthesis = synthesis.transpose(0, 2, 1)
+        self._f_synthesis, self._f_analysis = self.tensor(synthesis), self.tensor(analysis)
+        # u, v, other: v cos = dpsi/dlon / a has the rows of psi and differentiated waves
+        self._f_winds = self.tensor(np.concatenate([synthesis, slope, synthesis]))
+        # dF_x/dlon: the derivative is moved to the waves by integration by parts, hence the minus
+        self._f_flux = self.tensor(np.concatenate([-(valid * slopes).reshape(shape), analysis]))
 
     def _balance_tables(
         self, m: NDArray[np.int64], n: NDArray[np.int64], valid: NDArray[np.bool_]
@@ -177,14 +186,6 @@ class Transform:
         """Append axes of length one to a spectral-layout table, to match the batch of ``like``."""
         return table.reshape(table.shape + (1,) * (like.dim() - table.dim()))
 
-    def dlon(self, c: Tensor, out: Tensor | None = None) -> Tensor:
-        """Spectral coefficients of the derivative with respect to longitude (radians)."""
-        out = torch.empty_like(c) if out is None else out
-        m = self.expand(self._m_valid, c)
-        torch.mul(c[:, :, 1], -m[:, :, 1], out=out[:, :, 0])
-        torch.mul(c[:, :, 0], m[:, :, 0], out=out[:, :, 1])
-        return out
-
     def buffer(self, name: str, *shape: int) -> Tensor:
         """Uninitialised scratch memory, the same for every call with this name and shape.
 
@@ -195,61 +196,99 @@ class Transform:
             self._workspace[key] = torch.empty(shape, device=self.device, dtype=self.dtype)
         return self._workspace[key]
 
-    def _legendre_synthesis(self, c: Tensor, table: Tensor, swap: bool, out: Tensor) -> None:
-        """Coefficients (spectral layout) -> Fourier rows (2, 2 jsize, hemisphere, row, batch).
+    def _to_hemispheres(self, even: Tensor, odd: Tensor, rows: Tensor) -> None:
+        """Symmetric and antisymmetric halves (parity, j, row, part, batch) -> Fourier rows.
 
-        ``swap`` where the table's functions have the symmetry opposite to that of ``c``.
+        ``rows``: (parity, 2 jsize, hemisphere, row, batch), with part inside of j.
         """
-        half, size = self.nlat // 2, out.shape[-1]
-        rows = self.buffer("legendre", table.shape[0], half, size)
-        torch.bmm(table, c.reshape(table.shape[0], self.ksize, size), out=rows)
-        rows = rows.view(2, 2 * self.jsize, 2, half, size)
-        even, odd = rows[:, :, int(swap)], rows[:, :, 1 - int(swap)]
-        torch.add(even, odd, out=out[:, :, 0])
-        torch.sub(even, odd, out=out[:, :, 1])
+        out = rows.view(2, self.jsize, 2, 2, self.nlat // 2, rows.shape[-1])
+        even, odd = even.transpose(2, 3), odd.transpose(2, 3)
+        torch.add(even, odd, out=out[:, :, :, 0])
+        torch.sub(even, odd, out=out[:, :, :, 1])
 
-    def _rows(self, size: int) -> Tensor:
-        return self.buffer("rows", 2, 2 * self.jsize, 2, self.nlat // 2, size)
+    def _to_symmetries(self, rows: Tensor, even: Tensor, odd: Tensor) -> None:
+        """The way back of :meth:`_to_hemispheres`, without the factor 1/2."""
+        halves = rows.view(2, self.jsize, 2, 2, self.nlat // 2, rows.shape[-1])
+        # part by part: else the inner loop would run over the two parts, not over the rows
+        for part in range(2):
+            north, south = halves[:, :, part, 0], halves[:, :, part, 1]
+            torch.add(north, south, out=even[:, :, :, part])
+            torch.sub(north, south, out=odd[:, :, :, part])
 
-    def _fourier_synthesis(self, rows: Tensor, grid: Tensor) -> None:
-        half, size = self.nlon // 2, self.nlat * rows.shape[-1]
-        parts = self.buffer("halves", 2, half, size)
-        torch.bmm(self._f_synthesis, rows.view(2, 2 * self.jsize, size), out=parts)
-        flat = grid.view(self.nlon, size)
-        torch.add(parts[0], parts[1], out=flat[:half])
-        torch.sub(parts[0], parts[1], out=flat[half:])
+    def _legendre_synthesis(self, c: Tensor, table: Tensor) -> Tensor:
+        """Coefficients (spectral layout, batch) -> (parity, j, sym, table, row, part, batch).
 
-    def _fourier_analysis(self, grid: Tensor) -> Tensor:
-        half = self.nlon // 2
-        flat = grid.reshape(self.nlon, -1)
-        parts = self.buffer("halves", 2, half, flat.shape[1])
-        torch.add(flat[:half], flat[half:], out=parts[0])
-        torch.sub(flat[:half], flat[half:], out=parts[1])
-        rows = self.buffer("analysed", 2, 2 * self.jsize, flat.shape[1])
-        torch.bmm(self._f_analysis, parts, out=rows)
-        return rows.view(2, 2 * self.jsize, 2, self.nlat // 2, *grid.shape[3:])
+        ``table``: one or several tables of ``nlat / 2`` rows under each other.
+        """
+        size = c.shape[-1]
+        out = self.buffer("legendre", table.shape[0], table.shape[1], 2 * size)
+        torch.bmm(table, c.reshape(table.shape[0], self.ksize, 2 * size), out=out)
+        return out.view(2, self.jsize, 2, -1, self.nlat // 2, 2, size)
 
-    def _legendre_analysis(self, rows: Tensor, table: Tensor, swap: bool) -> Tensor:
-        north, south = rows[:, :, 0], rows[:, :, 1]
-        parts = self.buffer("symmetric", *rows.shape)
-        torch.add(north, south, out=parts[:, :, int(swap)])
-        torch.sub(north, south, out=parts[:, :, 1 - int(swap)])
-        product = torch.bmm(table, parts.view(table.shape[0], self.nlat // 2, -1))
-        return product.view(*self.shape, *rows.shape[4:])
+    def _rows(self, fields: int, size: int) -> Tensor:
+        return self.buffer("rows", fields, 2, 2 * self.jsize, 2, self.nlat // 2, size)
+
+    def _fourier_synthesis(self, rows: Tensor, table: Tensor, grid: Tensor) -> None:
+        """Fourier rows (field, parity, ...) -> grid (field, lon, ...)."""
+        fields, half, size = rows.shape[0], self.nlon // 2, self.nlat * rows.shape[-1]
+        parts = self.buffer("halves", fields, 2, half, size)
+        torch.bmm(table, rows.view(2 * fields, 2 * self.jsize, size), out=parts.flatten(0, 1))
+        flat = grid.view(fields, 2, half, size)
+        torch.add(parts[:, 0], parts[:, 1], out=flat[:, 0])
+        torch.sub(parts[:, 0], parts[:, 1], out=flat[:, 1])
+
+    def _fourier_analysis(self, grid: Tensor, table: Tensor) -> Tensor:
+        """Grid (field, lon, ...) -> Fourier rows (field, parity, ...)."""
+        fields, half = grid.shape[0], self.nlon // 2
+        flat = grid.reshape(fields, 2, half, -1)
+        size = flat.shape[-1]
+        parts = self.buffer("halves", fields, 2, half, size)
+        torch.add(flat[:, 0], flat[:, 1], out=parts[:, 0])
+        torch.sub(flat[:, 0], flat[:, 1], out=parts[:, 1])
+        rows = self._rows(fields, size // self.nlat)
+        torch.bmm(table, parts.flatten(0, 1), out=rows.view(2 * fields, 2 * self.jsize, size))
+        return rows
 
     def synthesis(self, c: Tensor) -> Tensor:
         """Spectral coefficients -> values on the grid; batch axes are kept."""
         batch = c.shape[len(self.shape) :]
-        rows = self._rows(math.prod(batch))
-        self._legendre_synthesis(c, self._p_synthesis, False, rows)
+        size = math.prod(batch)
+        halves = self._legendre_synthesis(c.reshape(*self.shape, size), self._p_synthesis)
+        rows = self._rows(1, size)
+        self._to_hemispheres(halves[:, :, 0, 0], halves[:, :, 1, 0], rows[0])
         shape = (self.nlon, 2, self.nlat // 2, *batch)
         grid = torch.empty(shape, device=self.device, dtype=self.dtype)
-        self._fourier_synthesis(rows, grid)
+        self._fourier_synthesis(rows, self._f_synthesis, grid[None])
         return grid
 
     def analysis(self, grid: Tensor) -> Tensor:
         """Values on the grid -> spectral coefficients; batch axes are kept."""
-        return self._legendre_analysis(self._fourier_analysis(grid), self._p_analysis, False)
+        rows = self._fourier_analysis(grid[None], self._f_analysis)[0]
+        return self._legendre_analysis(rows[None], self._p_analysis, (0,), grid.shape[3:])
+
+    def _legendre_analysis(
+        self,
+        rows: Tensor,
+        table: Tensor,
+        swap: tuple[int, ...],
+        batch: torch.Size,
+        out: Tensor | None = None,
+    ) -> Tensor:
+        """Fourier rows (field, ...) -> the sum over fields of their coefficients.
+
+        ``swap`` 1 where a field's table has the symmetry opposite to that of the result.
+        """
+        half, size = self.nlat // 2, rows.shape[-1]
+        parts = self.buffer("symmetric", 2, self.jsize, 2, len(swap), half, 2, size)
+        for field, other in enumerate(swap):
+            self._to_symmetries(
+                rows[field], parts[:, :, other, field], parts[:, :, 1 - other, field]
+            )
+        if out is None:
+            out = torch.empty((*self.shape, *batch), device=self.device, dtype=self.dtype)
+        flat = out.view(table.shape[0], self.ksize, 2 * size)
+        torch.bmm(table, parts.view(table.shape[0], table.shape[2], 2 * size), out=flat)
+        return out
 
     def winds_and(self, psi: Tensor, other: Tensor, scratch: bool = False) -> Tensor:
         """``u cos(lat)``, ``v cos(lat)`` of a streamfunction and another field, on the grid.
@@ -265,44 +304,44 @@ class Transform:
 
         Returns
         -------
-        Tensor, grid layout with a leading batch axis of 3
+        Tensor, (3,) + grid layout
             ``u cos = -(1 - mu**2)/a dpsi/dmu`` and ``v cos = 1/a dpsi/dlon`` (m s-1), ``other``.
         """
         batch = psi.shape[len(self.shape) :]
         size = math.prod(batch)
-        scaled = torch.mul(psi, 1.0 / EARTH_RADIUS).reshape(*self.shape, size)
-        pair = self.buffer("pair", *self.shape, 2 * size)
-        self.dlon(scaled, out=pair[..., :size])
-        pair[..., size:] = other.reshape(*self.shape, size)
-        rows = self._rows(3 * size)
-        self._legendre_synthesis(scaled, self._h_synthesis, True, rows[..., :size])
-        self._legendre_synthesis(pair, self._p_synthesis, False, rows[..., size:])
-        shape = (self.nlon, 2, self.nlat // 2, 3, *batch)
+        rows = self._rows(3, size)
+        halves = self._legendre_synthesis(psi.reshape(*self.shape, size), self._wind_synthesis)
+        # the derivative of a symmetric function is antisymmetric
+        self._to_hemispheres(halves[:, :, 1, 1], halves[:, :, 0, 1], rows[0])
+        self._to_hemispheres(halves[:, :, 0, 0], halves[:, :, 1, 0], rows[1])
+        halves = self._legendre_synthesis(other.reshape(*self.shape, size), self._p_synthesis)
+        self._to_hemispheres(halves[:, :, 0, 0], halves[:, :, 1, 0], rows[2])
+        shape = (3, self.nlon, 2, self.nlat // 2, *batch)
         if scratch:
             grid = self.buffer("winds", *shape)
         else:
             grid = torch.empty(shape, device=self.device, dtype=self.dtype)
-        self._fourier_synthesis(rows, grid)
+        self._fourier_synthesis(rows, self._f_winds, grid)
         return grid
 
-    def divergence(self, flux: Tensor) -> Tensor:
+    def divergence(self, flux: Tensor, out: Tensor | None = None) -> Tensor:
         """Spectral divergence of a vector field.
 
         Parameters
         ----------
         flux
-            Grid layout with a leading batch axis of 2: ``F_x cos(lat)``, ``F_y cos(lat)``.
+            (2,) + grid layout: ``F_x cos(lat)``, ``F_y cos(lat)``.
+        out
+            Where to put the result.
 
         Returns
         -------
         Tensor, spectral layout
-            ``(dF_x cos/dlon + (1 - mu**2) d(F_y cos)/dmu) / (a (1 - mu**2))``; the second term by
-            integration by parts, so that it needs no derivative on the grid.
+            ``(dF_x cos/dlon + (1 - mu**2) d(F_y cos)/dmu) / (a (1 - mu**2))``; both terms by
+            integration by parts, so that they need no derivative on the grid.
         """
-        rows = self._fourier_analysis(flux)
-        x = self._legendre_analysis(rows.select(4, 0), self._p_flux, False)
-        y = self._legendre_analysis(rows.select(4, 1), self._h_flux, True)
-        return self.dlon(x).sub_(y).mul_(1.0 / EARTH_RADIUS)
+        rows = self._fourier_analysis(flux, self._f_flux)
+        return self._legendre_analysis(rows, self._divergence, (0, 1), flux.shape[4:], out)
 
     def linear_balance(self, psi: Tensor, omega: float) -> Tensor:
         """Geopotential (m2 s-2, global mean 0) of a streamfunction: ``lap(phi) = div(f grad psi)``.
@@ -311,10 +350,10 @@ class Transform:
         n(n+2) eps_(n+1) psi_(n+1)]`` for each m, with ``f = 2 omega mu``.
         """
         # n-1 and n+1 of the same m: the other symmetry, at the same or the neighbouring k.
-        sym, anti = psi[:, :, :, 0], psi[:, :, :, 1]
-        zero = torch.zeros_like(sym[:, :, :, :1])
-        below = torch.stack([torch.cat([zero, anti[:, :, :, :-1]], dim=3), sym], dim=3)
-        above = torch.stack([anti, torch.cat([sym[:, :, :, 1:], zero], dim=3)], dim=3)
+        sym, anti = psi[:, :, 0], psi[:, :, 1]
+        zero = torch.zeros_like(sym[:, :, :1])
+        below = torch.stack([torch.cat([zero, anti[:, :, :-1]], dim=2), sym], dim=2)
+        above = torch.stack([anti, torch.cat([sym[:, :, 1:], zero], dim=2)], dim=2)
         return (2.0 * omega) * (
             self.expand(self._below, psi) * below + self.expand(self._above, psi) * above
         )
@@ -334,7 +373,7 @@ class Transform:
         """Coefficients of another transform, truncated or filled up with zeros to this one."""
         j, k = min(self.jsize, source.jsize), min(self.ksize, source.ksize)
         out = c.new_zeros(*self.shape, *c.shape[len(self.shape) :])
-        out[:, :j, :, :, :k] = c[:, :j, :, :, :k]
+        out[:, :j, :, :k] = c[:, :j, :, :k]
         return out * self.expand(self.mask, out)
 
     def mean_square(self, c: Tensor) -> Tensor:

@@ -75,7 +75,8 @@ class Method(ABC):
     """Base of all methods.
 
     Sub-classes set ``name`` and ``Settings``; ``needs_truth`` is False for those that learn
-    from the ensemble alone; ``min_members`` is the least number of members they accept.
+    from the ensemble alone; ``min_members`` is the least number of members they accept, 0 for
+    those that look at none.
     """
 
     name: ClassVar[str]

@@ -16,6 +16,7 @@ from weatherpp import distribution
 from weatherpp.data.archive import Archive
 from weatherpp.data.fields import ensemble_spread, select
 from weatherpp.data.matching import truth_for
+from weatherpp.methods.base import method_class
 from weatherpp.pipeline.products import read_product, without_scalars
 from weatherpp.recipe import MethodEntry, Target
 from weatherpp.verify import claims as claims_module
@@ -124,6 +125,8 @@ def _add_limit(
 
 
 def _members(archive: Archive, entry: MethodEntry) -> int:
+    if method_class(entry.method).min_members == 0:
+        return 0
     there = archive.forecast.sizes["number"]
     if entry.members.choose == "named":
         return len(entry.members.numbers)

@@ -26,6 +26,7 @@ class Climatology(ParameterMethod):
     """
 
     name: ClassVar[str] = "climatology"
+    min_members: ClassVar[int] = 0
 
     def fit(self, data: FitData) -> Self:
         """Mean and standard deviation (divided by n - 1) of the analyses.

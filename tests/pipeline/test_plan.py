@@ -1,0 +1,51 @@
+"""Which dates train and which are predicted: nothing leaks, nothing is lost."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from weatherpp.errors import ConfigError
+from weatherpp.pipeline.plan import plan_folds
+from weatherpp.recipe import FoldSplit, Target, YearSplit
+
+TARGET = Target(variable="z", level=500, step="48h")
+TIMES = pd.date_range("2001-01-01", "2005-12-31", freq="84h")
+SPLIT = YearSplit(train=(2001, 2003), valid=(2004, 2004), test=(2005, 2005))
+
+
+def test_years_are_one_fold_without_overlap_and_with_a_gap() -> None:
+    (fold,) = plan_folds(TIMES, TIMES, SPLIT, TARGET)
+    assert fold.train.intersection(fold.valid).empty
+    assert fold.valid.intersection(fold.predict).empty
+    assert fold.train.max() + TARGET.lead < fold.valid.min()
+    assert fold.valid.max() + TARGET.lead < fold.predict.min()
+    assert set(fold.predict.year) == {2005}
+
+
+def test_dates_without_an_analysis_are_not_test_dates() -> None:
+    (fold,) = plan_folds(TIMES, TIMES[:-3], SPLIT, TARGET)
+    assert TIMES[-1] not in fold.predict
+
+
+def test_each_date_is_left_out_once_and_those_without_truth_are_applied_to() -> None:
+    times = TIMES[:5]
+    folds = plan_folds(times, times[:4], FoldSplit(leave_out="time"), TARGET)
+    *verified, applied = folds
+    assert [list(fold.predict) for fold in verified] == [[time] for time in times[:4]]
+    assert all(fold.train.intersection(fold.predict).empty for fold in folds)
+    assert len({fold.name for fold in folds}) == len(folds)
+    assert not applied.verified
+    assert list(applied.predict) == [times[4]]
+    assert list(applied.train) == list(times[:4])
+
+
+def test_without_split_nothing_is_fitted() -> None:
+    (fold,) = plan_folds(TIMES, TIMES, None, TARGET)
+    assert fold.train.empty
+    assert fold.predict.equals(TIMES)
+
+
+def test_one_date_cannot_be_left_out() -> None:
+    with pytest.raises(ConfigError, match="at least two dates"):
+        plan_folds(TIMES[:1], TIMES[:1], FoldSplit(leave_out="time"), TARGET)

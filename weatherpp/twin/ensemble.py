@@ -24,7 +24,7 @@ from weatherpp.twin.model import QGModel
 from weatherpp.twin.settings import Cycle
 from weatherpp.twin.spectral import Transform
 
-CPU_BATCH = {21: 50, 42: 10}
+CPU_BATCH = {21: 50, 42: 25}
 """States integrated together on a CPU, by truncation: the fastest of those measured."""
 
 

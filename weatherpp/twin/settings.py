@@ -14,7 +14,7 @@ LIMIT_DATES = {"small": 0, "full": 50}
 DATES_PER_YEAR = 105
 INTERVAL_HOURS = 84
 STEP_HOURS = (0, 24, 48)
-BLOCK_YEARS = 5
+BLOCK_YEARS = 10
 """Years integrated side by side; also the unit that is redone after an interruption."""
 
 
@@ -22,7 +22,7 @@ class TwinConfig(BaseModel):
     """Configuration of a twin archive.
 
     ``years`` None means 5 (small) or 20 (full), ``limit_dates`` None means 0 (small) or 50 (full).
-    The same configuration gives the same archive on the same machine and number of threads.
+    The same configuration gives the same archive on the same machine.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import weatherpp
-from weatherpp.errors import ConfigError, InputError, WeatherppError
+from weatherpp.errors import WeatherppError
 
 if TYPE_CHECKING:
     from weatherpp.pipeline.run import Outcome
@@ -221,6 +221,12 @@ def _guarded(call: Callable[[], None]) -> int:
         return 130
     except BrokenPipeError:
         return 0
+    except OSError as error:
+        if os.environ.get("WEATHERPP_DEBUG"):
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"weatherpp: {where}{error.strerror or _one_line(error)}", file=sys.stderr)
+        return 1
     except Exception as error:
         if os.environ.get("WEATHERPP_DEBUG"):
             raise
@@ -230,7 +236,7 @@ def _guarded(call: Callable[[], None]) -> int:
             "'weatherpp --debug ...' and report the traceback",
             file=sys.stderr,
         )
-        return ConfigError.exit_code if isinstance(error, typer.BadParameter) else 1
+        return 1
     return 0
 
 
@@ -241,6 +247,3 @@ def _one_line(error: BaseException) -> str:
 def main() -> None:
     """Entry point of the ``weatherpp`` command."""
     sys.exit(_guarded(app))
-
-
-__all__ = ["InputError", "app", "main"]

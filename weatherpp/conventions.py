@@ -294,8 +294,14 @@ def check(ds: xr.Dataset, where: str, kind: Kind = "forecast") -> None:
             )
 
 
+ABSURD = 1e20
+
+
 def check_finite(ds: xr.Dataset, where: str) -> None:
-    """Refuse missing values (NaN) and infinities, except where a variable does not exist.
+    """Refuse missing values, except where a variable does not exist.
+
+    Missing are NaN, infinities, and values from 1e20 up: no field comes near that, but the
+    default fill value of netCDF is 9.97e36, and files forget to declare it.
 
     Raises
     ------
@@ -309,9 +315,8 @@ def check_finite(ds: xr.Dataset, where: str) -> None:
             steps = [pd.Timedelta(hours=h) for h in exists_on(da, "steps")]
             da = da.sel(step=steps)
         date = next((d for d in ("time", "valid_time") if d in da.dims), None)
-        bad = (~xr.apply_ufunc(np.isfinite, da, dask="allowed")).sum(
-            [d for d in da.dims if d != date]
-        )
+        # comparison with NaN is False, so this finds NaN, infinities and undeclared fill values
+        bad = (~(abs(da) < ABSURD)).sum([d for d in da.dims if d != date])
         bad = bad.compute()
         if int(bad.sum()):
             first = bad[date].values[bad.values > 0][0] if date else None

@@ -40,12 +40,15 @@ class Strict(BaseModel):
 
 def parse_step(value: str) -> pd.Timedelta:
     """Lead time from text such as ``48h`` or ``2 days``; never negative."""
+    fault = ValueError(f"'{value}' is not a lead time; write for example 48h")
+    if value.strip().isdigit():  # would be taken as nanoseconds
+        raise fault
     try:
         step = pd.Timedelta(value)
-    except ValueError as error:
-        raise ValueError(f"'{value}' is not a lead time; write for example 48h") from error
+    except ValueError:
+        raise fault from None
     if not step >= pd.Timedelta(0):
-        raise ValueError(f"'{value}' is not a lead time; write for example 48h")
+        raise fault
     return step
 
 
@@ -92,6 +95,10 @@ class MemberChoice(Strict):
             raise ValueError(f"choose: {self.choose} needs a count")
         if (self.choose == "named") != bool(self.numbers):
             raise ValueError("numbers go with choose: named, and only with it")
+        if len(set(self.numbers)) < len(self.numbers):
+            raise ValueError("numbers names a member twice")
+        if self.choose == "named" and self.count is not None:
+            raise ValueError("count does not go with choose: named")
         return self
 
 
@@ -180,7 +187,7 @@ class MethodEntry(Strict):
 class Bootstrap(Strict):
     """Moving-block bootstrap over initial dates."""
 
-    samples: int = Field(default=1000, ge=100)
+    samples: int = Field(default=1000, ge=100, le=100_000)
     block: int = Field(default=4, ge=1, description="dates a block")
     level: float = Field(default=0.95, gt=0.5, lt=1.0)
 
@@ -230,12 +237,12 @@ class Claim(Strict):
 
     name: str
     target: str
-    score: str = "crps"
+    score: Literal["crps", "rmse", "spread_rmse"] = "crps"
     estimator: str | None = None
     better: Label
     than: Label
     than_estimator: str | None = None
-    gain: float = 0.0
+    gain: float = Field(default=0.0, allow_inf_nan=False)
 
 
 class Recipe(Strict):
@@ -243,7 +250,7 @@ class Recipe(Strict):
 
     name: Label
     title: str = ""
-    seed: int = 1
+    seed: int = Field(default=1, ge=0, lt=2**31)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     source: Source
     targets: tuple[Target, ...] = Field(min_length=1)
@@ -266,7 +273,11 @@ class Recipe(Strict):
         for label in self.verify.references:
             if label not in labels:
                 raise ValueError(f"verify.references names the unknown method {label}")
+        if len({claim.name for claim in self.claims}) < len(self.claims):
+            raise ValueError("two claims have the same name")
         for claim in self.claims:
+            if claim.better == claim.than:
+                raise ValueError(f"claim '{claim.name}' compares {claim.better} with itself")
             for label in (claim.better, claim.than):
                 if label not in labels:
                     raise ValueError(f"claim '{claim.name}' names the unknown method {label}")
@@ -327,8 +338,22 @@ def validate(model: type[Model], data: Any, where: str) -> Model:
         raise ConfigError(f"{where}: {message}") from None
 
 
+class _UniqueKeys(yaml.SafeLoader):
+    """Safe loader that refuses a key given twice, where YAML would let the last one win."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        self.flatten_mapping(node)
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if isinstance(key, str) and keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key '{key}' stands twice", node.start_mark
+                )
+        return super().construct_mapping(node, deep)
+
+
 def read_yaml(path: Path) -> Any:
-    """Content of a YAML file, safe loader only.
+    """Content of a YAML file, safe loader only; a key given twice is refused.
 
     Raises
     ------
@@ -336,14 +361,19 @@ def read_yaml(path: Path) -> Any:
         The file cannot be read or is not YAML.
     """
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise ConfigError(f"{path}: cannot be read ({reason})") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
-        raise ConfigError(f"{path}{line}: not valid YAML") from None
+        problem = getattr(error, "problem", None)
+        reason = f" ({problem})" if problem else ""
+        raise ConfigError(f"{path}{line}: not valid YAML{reason}") from None
+    except (ValueError, RecursionError) as error:  # impossible dates, endless nesting
+        reason = str(error).split(";")[0].split(":")[0]
+        raise ConfigError(f"{path}: not valid YAML ({reason})") from None
 
 
 def set_value(data: dict[str, Any], assignment: str) -> None:
@@ -358,13 +388,16 @@ def set_value(data: dict[str, Any], assignment: str) -> None:
     if not separator or not path:
         raise ConfigError(f"--set {assignment}: write it as key.key=value")
     *parents, last = path.split(".")
+    try:
+        value = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise ConfigError(f"--set {assignment}: the value is not valid YAML; quote it") from None
     node: Any = data
     try:
         for part in parents:
             node = node[int(part)] if isinstance(node, list) else node.setdefault(part, {})
-        key = int(last) if isinstance(node, list) else last
-        node[key] = yaml.safe_load(text)
-    except (ValueError, IndexError, TypeError, AttributeError, yaml.YAMLError):
+        node[int(last) if isinstance(node, list) else last] = value
+    except (ValueError, IndexError, TypeError, AttributeError):
         raise ConfigError(f"--set {assignment}: the recipe has no such place") from None
 
 

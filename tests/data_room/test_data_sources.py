@@ -483,3 +483,28 @@ def test_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sub").mkdir()
     assert e.folder() == tmp_path / "sub"
     assert e.folder(tmp_path) == tmp_path
+
+
+@pytest.mark.parametrize("form", ["NETCDF3_CLASSIC", "NETCDF3_64BIT"])
+@pytest.mark.parametrize("kept", [0.95, 0.5, 0.01])
+def test_cut_off_classic_netcdf_is_refused(tmp_path: Path, form: Any, kept: float) -> None:
+    # the netCDF library gives zeros for what is missing, without a word
+    whole, cut = tmp_path / "whole.nc", tmp_path / "cut.nc"
+    ds = xr.Dataset({"z": (("y", "x"), np.ones((50, 60)))})
+    ds.to_netcdf(whole, format=form, engine="netcdf4")
+    assert float(netcdf.read(whole)["z"].min()) == 1.0
+    content = whole.read_bytes()
+    cut.write_bytes(content[: int(kept * len(content))])
+    with pytest.raises(InputError, match=r"cut\.nc: not a whole netCDF file"):
+        netcdf.read(cut)
+
+
+def test_undeclared_fill_values_are_missing_values() -> None:
+    from weatherpp.conventions import check_finite
+
+    values = np.full((2, 3, 4), 280.0, np.float32)
+    values[1, 0, 0] = 9.96921e36
+    times = pd.date_range("2001-01-01", periods=2)
+    ds = xr.Dataset({"t2m": (("time", "y", "x"), values)}, {"time": times})
+    with pytest.raises(InputError, match="t2m at 2001-01-02 00Z has 1 missing values of 12"):
+        check_finite(ds, "f.nc")

@@ -265,3 +265,58 @@ def test_apply_one_model_to_one_file(weatherpp: Command, workplace: Path) -> Non
     assert_one_line(
         weatherpp("apply", "runs/tiny", "files/forecast.nc", "out.nc", cwd=workplace), 3, "model"
     )
+
+
+def test_apply_never_overwrites_its_input(weatherpp: Command, workplace: Path) -> None:
+    weatherpp("fit", "tiny.yaml", cwd=workplace)
+    before = (workplace / "files/forecast.nc").read_bytes()
+    model = "runs/tiny/models/z500/emos-5"
+    for output, words in (
+        ("files/forecast.nc", "is the forecast itself"),
+        ("files", "is no file"),
+        ("nowhere/out.nc", "no such folder"),
+    ):
+        result = weatherpp("apply", model, "files/forecast.nc", output, cwd=workplace)
+        assert_one_line(result, 2, words)
+    assert (workplace / "files/forecast.nc").read_bytes() == before
+    assert not list(workplace.rglob("*.part"))
+
+
+def test_flipped_bits_in_the_archive_are_noticed(weatherpp: Command, workplace: Path) -> None:
+    weatherpp("run", "tiny.yaml", cwd=workplace)
+    chunk = max(
+        (workplace / "runs/tiny/archive.zarr/forecast/z/c").rglob("*"),
+        key=lambda path: path.stat().st_size if path.is_file() else 0,
+    )
+    state, content = chunk.stat(), bytearray(chunk.read_bytes())
+    content[len(content) // 2] ^= 1
+    chunk.write_bytes(content)
+    os.utime(chunk, ns=(state.st_atime_ns, state.st_mtime_ns))
+    result = weatherpp("run", "tiny.yaml", "--set", "seed=2", cwd=workplace)
+    assert_one_line(result, 3, "archive.zarr", "--force ingest")
+    again = weatherpp("run", "tiny.yaml", "--set", "seed=2", "--force", "ingest", cwd=workplace)
+    assert again.returncode == 0, again.stderr
+
+
+def test_full_disk_is_one_line_and_loses_nothing(weatherpp: Command, workplace: Path) -> None:
+    small = workplace / "small"
+    small.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(small)], capture_output=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip("may not mount a small file system here")
+    try:
+        result = weatherpp("run", "tiny.yaml", "--run-dir", "small/run", cwd=workplace)
+        assert_one_line(result, 1, "No space left")
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_no_analysis_at_valid_time_is_said(weatherpp: Command, workplace: Path) -> None:
+    path = workplace / "files" / "analysis.nc"
+    with xr.open_dataset(path, engine="netcdf4") as ds:
+        moved = ds.load().assign_coords(valid_time=ds["valid_time"] + pd.Timedelta("1h"))
+    moved.to_netcdf(path)
+    result = weatherpp("verify", "tiny.yaml", cwd=workplace)
+    assert_one_line(result, 3, "z500", "has an analysis at its valid time")

@@ -44,7 +44,7 @@ def test_best_method_is_told_with_its_gain() -> None:
     assert said == (
         "On 104 test dates, mixed with 5 members has the lowest CRPS for z500 at 48 h: "
         "40.0 m² s⁻² (95 % interval 39.0 to 41.0). "
-        "That is 9.3 % (8.1 to 10.4) below raw scored kindest (fair)."
+        "That is 9.3 % (8.1 to 10.4) below raw (fair CRPS)."
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from weatherpp.data.splits import by_years, leave_one_out
-from weatherpp.errors import ConfigError
+from weatherpp.errors import ConfigError, InputError
 from weatherpp.recipe import FoldSplit, Target, YearSplit
 
 
@@ -44,12 +44,20 @@ def plan_folds(
 
     Raises
     ------
+    InputError
+        No date can be verified.
     ConfigError
         A split comes out empty, or leaving one date out leaves none to train on.
     """
     none = times[:0]
     if split is None:
         return [Fold("all", none, none, times)]
+    if not len(with_truth):
+        valid = times + target.lead
+        raise InputError(
+            f"no forecast of {target.name} at {target.step} has an analysis at its valid time; "
+            f"the valid times run from {valid.min():%Y-%m-%d %H:%M} to {valid.max():%Y-%m-%d %H:%M}"
+        )
     if isinstance(split, YearSplit):
         parts = by_years(with_truth, split, target.lead)
         return [Fold("all", parts["train"], parts["valid"], parts["test"])]

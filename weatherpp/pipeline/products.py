@@ -10,7 +10,7 @@ import xarray as xr
 import weatherpp
 from weatherpp import distribution
 from weatherpp.data.fields import subsample
-from weatherpp.errors import InputError
+from weatherpp.errors import ConfigError, WeatherppError
 from weatherpp.methods.base import load_model, read_card
 from weatherpp.recipe import MemberChoice, ProductSettings, validate
 
@@ -39,9 +39,16 @@ def product(dist: xr.Dataset, levels: Sequence[float]) -> xr.Dataset:
 def write_product(ds: xr.Dataset, path: Path) -> None:
     """Write CF netCDF under a temporary name, then rename."""
     partial = path.with_name(path.name + ".part")
-    encoding = {"time": {"units": "hours since 1970-01-01", "dtype": "int64"}}
-    ds.to_netcdf(partial, engine="netcdf4", encoding={k: v for k, v in encoding.items() if k in ds})
-    partial.replace(path)
+    encoding = {"time": {"units": "seconds since 1970-01-01", "dtype": "int64"}}
+    try:
+        ds.to_netcdf(
+            partial, engine="netcdf4", encoding={k: v for k, v in encoding.items() if k in ds}
+        )
+        partial.replace(path)
+    except RuntimeError as error:  # how the netCDF library tells of a full disk
+        raise WeatherppError(f"{path}: cannot be written ({error}); is the disk full?") from None
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def read_product(path: Path) -> xr.Dataset:
@@ -65,16 +72,22 @@ def apply_model(model: Path, forecast: Path, output: Path) -> None:
     ------
     InputError
         The model folder or the forecast cannot be used.
+    ConfigError
+        There is no place for the output, or it is the forecast itself.
     """
     from weatherpp.data.ingest import read_forecast
 
+    if output.exists() and not output.is_file():
+        raise ConfigError(f"{output}: is there and is no file; name a file to write")
+    if not output.name or not output.parent.is_dir():
+        raise ConfigError(f"{output.parent}: no such folder to write to")
+    if output.exists() and forecast.exists() and output.samefile(forecast):
+        raise ConfigError(f"{output}: is the forecast itself; name another file to write")
     method = load_model(model)
     card = read_card(model)
     ds = read_forecast(forecast)
     if "members" in card:
         choice = validate(MemberChoice, card["members"], f"{model}: members")
         ds = subsample(ds, choice, int(card.get("seed", 1)))
-    if not output.parent.is_dir():
-        raise InputError(f"{output.parent}: no such folder to write to")
     dist = method.predict(ds)
     write_product(product(dist, ProductSettings().quantiles), output)

@@ -84,6 +84,7 @@ class Job:
     run: RunFolder
     terminal: Terminal
     cache: dict[str, Any] = field(default_factory=dict)
+    trusted: bool = False
 
     def ingest(self) -> str:
         """Make the archive; returns its hash."""
@@ -122,6 +123,23 @@ class Job:
     def archive_path(self) -> Path:
         """Where the run's archive is."""
         return self.run.path / "archive.zarr"
+
+    def trust(self, archive_hash: str) -> None:
+        """Make sure, before the first work on it, that the archive is still what was ingested.
+
+        Markers compare sizes and times of change alone, which a flipped bit does not alter.
+
+        Raises
+        ------
+        InputError
+            It is not.
+        """
+        if not self.trusted and digest(file_digest(self.archive_path)) != archive_hash:
+            raise InputError(
+                f"{self.archive_path}: its content has changed since it was made, the disk may be "
+                "damaged; make it again with --force ingest"
+            )
+        self.trusted = True
 
     def folds(self, archive: Archive, target: Target, job: str) -> Sequence[Fold]:
         """Folds for a target; spread jobs need no analysis."""
@@ -165,6 +183,7 @@ class Job:
                         fold: Fold = fold,
                         folder: Path = folder,
                     ) -> None:
+                        self.trust(archive_hash)
                         self._fit_one(archive, target, entry, fold, folder)
 
                     hashes[target.name, entry.label, fold.name] = self.run.task(
@@ -243,6 +262,7 @@ class Job:
                         entry: MethodEntry = entry,
                         chosen: Sequence[Fold] = tuple(chosen),
                     ) -> None:
+                        self.trust(archive_hash)
                         self._predict(archive, target, entry, chosen, path)
 
                     name = f"postprocess/{kind}/{target.name}/{entry.label}"
@@ -312,6 +332,7 @@ def run_recipe(
     job.methods()
     with run.locked():
         archive_hash = job.ingest()
+        job.trusted = run.done["ingest/archive"]  # hashed just now
         if until != "ingest":
             models = job.fit(archive_hash)
         if until in ("postprocess", "verify", "report"):

@@ -14,7 +14,7 @@ import xarray as xr
 
 from weatherpp import distribution
 from weatherpp.data.archive import Archive
-from weatherpp.data.fields import ensemble_spread, select
+from weatherpp.data.fields import choose, ensemble_spread, select
 from weatherpp.data.matching import truth_for
 from weatherpp.methods.base import method_class
 from weatherpp.pipeline.products import read_product, without_scalars
@@ -36,9 +36,12 @@ def verify(job: Job, archive_hash: str, products: Mapping[str, str]) -> str:
     settings: list[Any] = [job.recipe.seed, job.recipe.targets, job.recipe.methods]
     settings += [job.recipe.verify, job.recipe.claims]
     folder = job.run.path / "scores"
-    return job.run.task(
-        "verify/scores", settings, inputs, [folder], lambda: _score_all(job, products, folder)
-    )
+
+    def work() -> None:
+        job.trust(archive_hash)
+        _score_all(job, products, folder)
+
+    return job.run.task("verify/scores", settings, inputs, [folder], work)
 
 
 @dataclass
@@ -127,10 +130,8 @@ def _add_limit(
 def _members(archive: Archive, entry: MethodEntry) -> int:
     if method_class(entry.method).min_members == 0:
         return 0
-    there = archive.forecast.sizes["number"]
-    if entry.members.choose == "named":
-        return len(entry.members.numbers)
-    return there if entry.members.count is None else entry.members.count
+    numbers = [int(number) for number in archive.forecast["number"].to_numpy()]
+    return len(choose(numbers, entry.members, seed=1))  # how many, not which
 
 
 def _references(

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import weatherpp
-from weatherpp.errors import LockedError
+from weatherpp.errors import ConfigError, LockedError
 from weatherpp.recipe import digest
 
 STAGES = ("ingest", "fit", "postprocess", "verify", "report")
@@ -85,7 +85,12 @@ class RunFolder:
         self.force = frozenset(force)
         self.on_task = on_task
         self.done: dict[str, bool] = {}
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"{path}: cannot be a run folder ({error.strerror}); choose one with --run-dir"
+            ) from None
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -172,14 +177,16 @@ class RunFolder:
             return None
 
     def seconds(self) -> dict[str, float]:
-        """Duration of every finished task, from the markers."""
+        """Duration of every finished task, from the markers; damaged ones are passed over."""
         root = self.path / "stages"
-        return {
-            file.relative_to(root).with_suffix("").as_posix(): float(
-                json.loads(file.read_text(encoding="utf-8"))["seconds"]
-            )
-            for file in sorted(root.rglob("*.json"))
-        }
+        found: dict[str, float] = {}
+        for file in sorted(root.rglob("*.json")):
+            try:
+                seconds = float(json.loads(file.read_text(encoding="utf-8"))["seconds"])
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+            found[file.relative_to(root).with_suffix("").as_posix()] = seconds
+        return found
 
 
 def _remove(paths: Sequence[Path]) -> None:

@@ -31,7 +31,8 @@ def summary(
 ) -> list[str]:
     """Paragraphs of the summary: the verdicts on the claims, then one paragraph a target.
 
-    A reference that was scored in several ways is taken as scored kindest to it.
+    A reference that was scored in several ways is taken in the way that leaves a method the
+    least gain.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ def reference_name(row: Mapping[Any, Any]) -> str:
     """Name of a gain's reference; if members could be scored in several ways, in which."""
     estimator = row["reference_estimator"]
     if estimator in OF_MEMBERS:
-        return f"{row['reference']} scored kindest ({estimator})"
+        return f"{row['reference']} ({estimator} CRPS)"
     return str(row["reference"])
 
 
@@ -122,6 +123,9 @@ def _best(scores: pd.DataFrame, score: str, level: float) -> tuple[str, list[str
     if table.empty:
         return "", []
     table = table[table["region"].astype(str) == main_region(table)]
+    # the fair score is of an ensemble of endless size, which other forms do not claim to be
+    plain = table[~table["estimator"].isin(["fair", "gaussian"])]
+    table = plain if len(plain) else table
     best = table.sort_values("value", kind="stable").iloc[0]
     units = units_text(best["units"])
     value = f"{number(best['value'])} {units}".rstrip()

@@ -111,3 +111,10 @@ def test_damaged_archive(tmp_path: Path) -> None:
     (tmp_path / "a" / "analysis" / "zarr.json").write_text("{")
     with pytest.raises(InputError, match="damaged"):
         _ = archive.analysis
+
+
+def test_order_of_variables_does_not_depend_on_the_file_system(tiny_archive: Archive) -> None:
+    for group in (tiny_archive.forecast, tiny_archive.analysis, tiny_archive.static):
+        assert group is not None
+        names = [str(name) for name in group.data_vars]
+        assert names == sorted(names)

@@ -116,6 +116,8 @@ class Archive:
             raise InputError(f"{where}: damaged archive ({error})") from None
         # coordinates are small; loading them now spares every later look a read
         ds = _nanoseconds(ds.assign_coords({name: ds[name].load() for name in ds.coords}))
+        # a store lists its variables as the file system does; results must not depend on that
+        ds = ds[sorted(ds.data_vars, key=str)]
         if kind is not None:
             check(ds, where, kind)
         return ds

@@ -18,7 +18,7 @@ from weatherpp.data.archive import Archive
 from weatherpp.data.catalog import CatalogEntry, list_entries, load_entry
 from weatherpp.data.fields import ensemble_mean, ensemble_spread, select
 from weatherpp.data.ingest import ingest, read, read_forecast
-from weatherpp.data.matching import truth_for
+from weatherpp.data.matching import matched_times, truth_for
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.recipe import Target, validate
 
@@ -117,11 +117,13 @@ def mogreps_archive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Archive, 
 def test_mogreps_scores_are_those_known(mogreps_archive: tuple[Archive, Steps]) -> None:
     e = load_entry("mogreps-uk-t")
     archive, _ = mogreps_archive
-    times = pd.DatetimeIndex(archive.forecast["time"].values)
     target = Target(variable="t2m", step="12h")
     assert archive.analysis is not None
+    dates = pd.DatetimeIndex(archive.forecast["time"].values)
+    times = matched_times(archive.analysis, target, dates)
+    assert len(dates) == 4  # the one to apply to is in the archive, without a truth
     truth = truth_for(archive.analysis, target, times, archive.forecast)
-    members = select(archive.forecast, "t2m", step="12h").astype("float64")
+    members = select(archive.forecast.sel(time=times), "t2m", step="12h").astype("float64")
     bias = (ensemble_mean(members) - truth).mean(("y", "x"))
     # bias and CRPS of the raw members as worked out from the files by other means
     np.testing.assert_allclose(bias, [-0.39, -0.29, -0.05], atol=0.006)

@@ -199,7 +199,6 @@ def test_claims_on_one_date_never_hold(dates: pd.DataFrame) -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"score": "brier"}, ConfigError, "unknown score 'brier'"),
         ({"than_estimator": "pwm"}, ConfigError, "no estimator 'pwm'"),
         ({"better": "unet"}, InputError, "no crps of unet for t500"),
         ({"target": "z500"}, InputError, "z500"),

@@ -12,8 +12,6 @@ from weatherpp.recipe import Bootstrap, Claim
 from weatherpp.verify.aggregate import Interval
 from weatherpp.verify.table import ROOTS, date_series, kindest, own_estimator, paired_gain
 
-SCORES = ("crps", *ROOTS)
-
 
 class Verdict(TypedDict):
     """A claim's outcome; ``value``, ``low``, ``high`` and ``bound`` are relative gains."""
@@ -51,7 +49,7 @@ def evaluate(
     Raises
     ------
     ConfigError
-        A score or estimator that does not exist.
+        An estimator that does not exist.
     InputError
         The table lacks a score that a claim names.
     """
@@ -61,10 +59,6 @@ def evaluate(
 def _evaluate(
     claim: Claim, table: pd.DataFrame, bootstrap: Bootstrap, seed: int, region: str
 ) -> Verdict:
-    if claim.score not in SCORES:
-        raise ConfigError(
-            f"claim '{claim.name}': unknown score '{claim.score}'; known: {', '.join(SCORES)}"
-        )
     better = date_series(table, claim.target, claim.better, claim.score, region)
     than = date_series(table, claim.target, claim.than, claim.score, region)
     reference = _known(claim, claim.than_estimator, than) or kindest(than)

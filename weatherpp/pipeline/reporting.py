@@ -201,11 +201,11 @@ def _probability_sections(job: Job, archive: Archive, target: Target) -> list[Se
 
     thresholds = job.recipe.report.thresholds.get(target.name, ())
     entries = [entry for entry in job.recipe.methods if entry.job == "forecast"]
+    dists = [_product(job, target, entry) for entry in entries] if thresholds else []
     figures = []
     for threshold in thresholds:
         fields, event = [], ""
-        for entry in entries:
-            dist = _product(job, target, entry)
+        for dist in dists:
             time = dist["time"].to_numpy()[-1]
             attrs = distribution.mean(dist).attrs
             name = attrs.get("long_name", target.name)

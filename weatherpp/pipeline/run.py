@@ -20,7 +20,7 @@ from weatherpp.data.shipped import shipped_folder
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.methods.base import FitData, Method, load_model, method_class
 from weatherpp.pipeline.plan import Fold, plan_folds
-from weatherpp.pipeline.products import product, read_product, write_product
+from weatherpp.pipeline.products import product, write_product
 from weatherpp.pipeline.progress import Terminal
 from weatherpp.pipeline.stages import STAGES, RunFolder, file_digest
 from weatherpp.recipe import MethodEntry, Recipe, Target, TwinSource, digest, load_recipe, validate
@@ -360,6 +360,3 @@ def read_claims(run: Path) -> list[dict[str, Any]]:
         hint = "run the recipe first" if not run.is_dir() else "its recipe was not verified yet"
         raise InputError(f"{os.fspath(run)}: no claims there; {hint}") from None
     return claims
-
-
-__all__ = ["Job", "Outcome", "find_recipe", "read_claims", "read_product", "run_recipe"]

@@ -195,7 +195,9 @@ class Bootstrap(Strict):
 class ProductSettings(Strict):
     """What the post-processed files hold besides mean and spread."""
 
-    quantiles: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
+    quantiles: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
+        default=(0.05, 0.25, 0.5, 0.75, 0.95), min_length=1
+    )
 
     @field_validator("quantiles")
     @classmethod
@@ -221,7 +223,7 @@ class ReportSettings(Strict):
 
     title: str = ""
     notes: tuple[str, ...] = ()
-    maps: int = Field(default=1, ge=0, description="dates to map for each target")
+    maps: int = Field(default=1, ge=0, le=2, description="dates to map for each target")
     thresholds: dict[str, tuple[float, ...]] = Field(
         default_factory=dict, description="exceedance probabilities to map, by target name"
     )
@@ -270,6 +272,9 @@ class Recipe(Strict):
         names = {target.name for target in self.targets}
         if len(names) < len(self.targets):
             raise ValueError("two targets have the same variable and level")
+        for name in self.report.thresholds:
+            if name not in names:
+                raise ValueError(f"report.thresholds names the unknown target {name}")
         for label in self.verify.references:
             if label not in labels:
                 raise ValueError(f"verify.references names the unknown method {label}")

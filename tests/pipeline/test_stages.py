@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from weatherpp.errors import LockedError
-from weatherpp.pipeline.stages import RunFolder, file_digest, write_whole
+from weatherpp.files import file_digest, write_whole
+from weatherpp.pipeline.stages import RunFolder
 
 
 def do(run: RunFolder, log: list[str], *, settings: str = "s", inputs: str = "i") -> str:
@@ -60,6 +62,18 @@ def test_damaged_outputs_are_made_again(tmp_path: Path, damage: str) -> None:
     do(run, log)
     assert len(log) == 2
     assert (tmp_path / "out.txt").read_text() == "si"
+
+
+def test_copied_folder_is_known_by_its_content(tmp_path: Path) -> None:
+    log: list[str] = []
+    first = do(RunFolder(tmp_path / "one"), log)
+    shutil.copytree(tmp_path / "one", tmp_path / "two", copy_function=shutil.copyfile)
+    os.utime(tmp_path / "two/out.txt", (1, 1))
+    assert do(RunFolder(tmp_path / "two"), log) == first
+    assert log == ["work"]
+    (tmp_path / "two/out.txt").write_text("is")  # same size, other content
+    do(RunFolder(tmp_path / "two"), log)
+    assert len(log) == 2
 
 
 def test_failed_work_leaves_no_marker(tmp_path: Path) -> None:

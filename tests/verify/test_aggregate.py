@@ -10,6 +10,7 @@ import xarray as xr
 from weatherpp.errors import InputError
 from weatherpp.recipe import Bootstrap
 from weatherpp.verify.aggregate import (
+    FEWEST_DATES,
     gain_interval,
     interval,
     per_date,
@@ -142,19 +143,20 @@ def test_comparison_is_paired() -> None:
 
 
 def test_root_is_taken_after_the_mean() -> None:
-    squares = series(np.array([1.0, 9.0, 4.0, 16.0]))
+    squares = series(np.array([1.0, 9.0, 4.0, 16.0] * 2))
     assert interval(squares, BOOT, root=True).value == pytest.approx(np.sqrt(7.5))
     ratio = ratio_interval(squares, squares * 4, BOOT, root=True)
     np.testing.assert_allclose(ratio, 0.5)
 
 
 def test_few_dates() -> None:
-    one = interval(series(np.array([2.0])), BOOT)
-    assert one.value == 2
-    assert np.isnan([one.low, one.high]).all()
-    assert not one.excludes_zero
-    two = interval(series(np.array([1.0, 3.0])), BOOT)
-    assert (two.low, two.high) == (1, 3)
+    for count in (1, 2, FEWEST_DATES - 1):
+        few = interval(series(np.arange(1.0, count + 1)), BOOT)
+        assert few.value == (count + 1) / 2
+        assert np.isnan([few.low, few.high]).all()
+        assert not few.excludes_zero
+    enough = interval(series(np.arange(1.0, FEWEST_DATES + 1)), BOOT)
+    assert 1 < enough.low < enough.value < enough.high < FEWEST_DATES
     none = gain_interval(series(np.ones(9)), series(np.zeros(9)), BOOT)
     assert np.isnan(none).all()
     assert not none.excludes_zero

@@ -24,6 +24,7 @@ import zarr
 
 from weatherpp.conventions import Kind, check, grid_dims
 from weatherpp.errors import ConfigError, InputError
+from weatherpp.files import write_whole
 
 MANIFEST = "manifest.json"
 CHUNK_BYTES = 1_000_000
@@ -209,9 +210,7 @@ def seal(path: Path) -> str:
     """Write the manifest of a finished store; returns its content hash."""
     content = _content_hash(path)
     text = json.dumps({"content": content, "files": _census(path)}, indent=2, sort_keys=True)
-    partial = path / f"{MANIFEST}.part"
-    partial.write_text(text + "\n", encoding="utf-8")
-    partial.replace(path / MANIFEST)
+    write_whole(path / MANIFEST, text + "\n")
     return content
 
 

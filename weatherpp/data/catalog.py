@@ -106,7 +106,7 @@ class CatalogEntry(Strict):
         if not folder.is_dir():
             raise InputError(
                 f"catalog entry {self.name}: no folder {folder}; say where its files are "
-                "(root in the recipe, or --root)"
+                "(source.root in the recipe, or --set source.root=FOLDER)"
             )
         return folder
 

@@ -67,6 +67,8 @@ def inspect(path: str | Path) -> Inspection:
         if not any((path / name).is_file() for name in ("zarr.json", ".zgroup", ".zmetadata")):
             raise InputError(f"{path}: a folder, but not a Zarr store; name one file in it")
         return _dataset(path, "Zarr")
+    if not path.is_file():
+        raise InputError(f"{path}: neither a file nor a folder; save the data to a file first")
     try:
         with path.open("rb") as stream:
             start = stream.read(8)

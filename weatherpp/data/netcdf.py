@@ -1,14 +1,17 @@
-"""netCDF files and Zarr stores, as Datasets in their own names."""
+"""netCDF files and Zarr stores read in their own names, and netCDF files written."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import dask
 import xarray as xr
 from scipy.io import netcdf_file
 
-from weatherpp.errors import InputError
+from weatherpp.errors import InputError, WeatherppError
 
 
 def read(path: Path) -> xr.Dataset:
@@ -56,3 +59,30 @@ def _refuse_cut_off(path: Path) -> None:
     except (OSError, TypeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is cut off; fetch it again"
         raise InputError(f"{path}: not a whole netCDF file ({reason})") from None
+
+
+def write(
+    ds: xr.Dataset, path: Path, encoding: Mapping[Any, Mapping[str, Any]] | None = None
+) -> None:
+    """Write a netCDF file under a temporary name, then rename; equal data give equal bytes.
+
+    HDF5 places data in the order in which they come, which is that of the variables (xarray takes
+    coordinates out of a set) and, for lazy data, of the threads.
+
+    Raises
+    ------
+    WeatherppError
+        The file cannot be written.
+    """
+    coords = {name: ds[name].variable for name in sorted(ds.coords, key=str)}
+    data = {name: ds[name].variable for name in ds.data_vars}
+    ordered = xr.Dataset(data, coords, ds.attrs)
+    partial = path.with_name(path.name + ".part")
+    try:
+        with dask.config.set(scheduler="synchronous"):
+            ordered.to_netcdf(partial, engine="netcdf4", encoding=encoding)
+        partial.replace(path)
+    except RuntimeError as error:  # how the netCDF library tells of a full disk
+        raise WeatherppError(f"{path}: cannot be written ({error}); is the disk full?") from None
+    finally:
+        partial.unlink(missing_ok=True)

@@ -19,6 +19,7 @@ import xarray as xr
 from pydantic import BaseModel
 
 from weatherpp.errors import ConfigError, InputError
+from weatherpp.files import file_digest, write_whole
 from weatherpp.recipe import Strict, Target, validate
 
 Progress = Callable[[str, float, float], None]
@@ -115,16 +116,21 @@ class Method(ABC):
         """Write the model folder: parameters and ``model.json``, which is written last."""
         folder.mkdir(parents=True, exist_ok=True)
         extra = self._save(folder)
+        card = folder / "model.json"
+        files = {
+            path.relative_to(folder).as_posix(): file_digest(path)
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and path != card
+        }
         content = {
             "method": self.name,
             "target": self.target.model_dump(mode="json"),
             "settings": self.settings.model_dump(mode="json"),
             "parameters": extra,
+            "files": files,
             **meta,
         }
-        partial = folder / "model.json.part"
-        partial.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        partial.replace(folder / "model.json")
+        write_whole(card, json.dumps(content, indent=2, sort_keys=True) + "\n")
 
 
 REGISTRY: dict[str, str] = {
@@ -171,6 +177,16 @@ def read_card(folder: Path) -> dict[str, Any]:
     raise InputError(f"{folder}: not a model folder ({reason})")
 
 
+def _check_files(folder: Path, card: dict[str, Any]) -> None:
+    files = card.get("files")
+    for name, wanted in files.items() if isinstance(files, dict) else [("model.json", None)]:
+        path = folder / name
+        if not path.is_file():
+            raise InputError(f"{path}: missing from the model folder; fit or copy it again")
+        if file_digest(path) != wanted:
+            raise InputError(f"{path}: is not what was fitted; fit or copy the model again")
+
+
 def load_model(folder: Path) -> Method:
     """Read a model folder back.
 
@@ -180,6 +196,7 @@ def load_model(folder: Path) -> Method:
         The folder is no model folder or is damaged.
     """
     content = read_card(folder)
+    _check_files(folder, content)
     try:
         target = Target.model_validate(content["target"])
         method = method_class(content["method"])(target, content["settings"])

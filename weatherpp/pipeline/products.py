@@ -9,8 +9,9 @@ import xarray as xr
 
 import weatherpp
 from weatherpp import distribution
+from weatherpp.data import netcdf
 from weatherpp.data.fields import subsample
-from weatherpp.errors import ConfigError, WeatherppError
+from weatherpp.errors import ConfigError
 from weatherpp.methods.base import load_model, read_card
 from weatherpp.recipe import MemberChoice, ProductSettings, validate
 
@@ -37,18 +38,9 @@ def product(dist: xr.Dataset, levels: Sequence[float]) -> xr.Dataset:
 
 
 def write_product(ds: xr.Dataset, path: Path) -> None:
-    """Write CF netCDF under a temporary name, then rename."""
-    partial = path.with_name(path.name + ".part")
-    encoding = {"time": {"units": "seconds since 1970-01-01", "dtype": "int64"}}
-    try:
-        ds.to_netcdf(
-            partial, engine="netcdf4", encoding={k: v for k, v in encoding.items() if k in ds}
-        )
-        partial.replace(path)
-    except RuntimeError as error:  # how the netCDF library tells of a full disk
-        raise WeatherppError(f"{path}: cannot be written ({error}); is the disk full?") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    """Write CF netCDF, see :func:`weatherpp.data.netcdf.write`."""
+    seconds = {"units": "seconds since 1970-01-01", "dtype": "int64"}
+    netcdf.write(ds, path, {"time": seconds} if "time" in ds else {})
 
 
 def read_product(path: Path) -> xr.Dataset:

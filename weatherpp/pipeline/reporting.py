@@ -254,8 +254,10 @@ def _training_section(job: Job) -> Section | None:
     from weatherpp.report.figures import training_curve
 
     figures = []
-    for file in sorted((job.run.path / "models").rglob("training.csv")):
-        label = "/".join(file.parent.relative_to(job.run.path / "models").parts)
+    models = job.run.path / "models"
+    own = [models / t.name / e.label for t in job.recipe.targets for e in job.recipe.methods]
+    for file in [file for folder in own for file in sorted(folder.rglob("training.csv"))]:
+        label = "/".join(file.parent.relative_to(models).parts)
         history = pd.read_csv(file)
         first = history[history["network"] == 0]
         figures.append(training_curve(first, label=label))

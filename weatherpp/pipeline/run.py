@@ -18,11 +18,12 @@ from weatherpp.data.fields import select, subsample
 from weatherpp.data.matching import matched_times, truth_for
 from weatherpp.data.shipped import shipped_folder
 from weatherpp.errors import ConfigError, InputError
+from weatherpp.files import file_digest
 from weatherpp.methods.base import FitData, Method, load_model, method_class
 from weatherpp.pipeline.plan import Fold, plan_folds
 from weatherpp.pipeline.products import product, write_product
 from weatherpp.pipeline.progress import Terminal
-from weatherpp.pipeline.stages import STAGES, RunFolder, file_digest
+from weatherpp.pipeline.stages import STAGES, RunFolder
 from weatherpp.recipe import MethodEntry, Recipe, Target, TwinSource, digest, load_recipe, validate
 
 
@@ -356,7 +357,11 @@ def read_claims(run: Path) -> list[dict[str, Any]]:
     path = run / "scores" / "claims.json"
     try:
         claims: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return [{key: claim[key] for key in ("name", "text", "holds")} for claim in claims]
+    except OSError:
         hint = "run the recipe first" if not run.is_dir() else "its recipe was not verified yet"
         raise InputError(f"{os.fspath(run)}: no claims there; {hint}") from None
-    return claims
+    except (ValueError, KeyError, TypeError):
+        raise InputError(
+            f"{path}: damaged; make it again with 'weatherpp verify RECIPE --force verify'"
+        ) from None

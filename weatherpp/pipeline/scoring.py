@@ -13,6 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from weatherpp import distribution
+from weatherpp.data import netcdf
 from weatherpp.data.archive import Archive
 from weatherpp.data.fields import choose, ensemble_spread, select
 from weatherpp.data.matching import truth_for
@@ -80,7 +81,7 @@ class _Scores:
         self.per_date.append(scored.per_date)
         maps = self.folder / "maps" / target.name / f"{label}.nc"
         maps.parent.mkdir(parents=True, exist_ok=True)
-        scored.maps.to_netcdf(maps, engine="netcdf4")
+        netcdf.write(scored.maps, maps)
         if truth is not None:
             counts = scores.ranks(dist, truth, grid_weights(truth))
             self.histograms.setdefault(target.name, {})[label] = counts.values.tolist()

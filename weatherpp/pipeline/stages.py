@@ -12,7 +12,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +22,7 @@ from typing import Any
 
 import weatherpp
 from weatherpp.errors import ConfigError, LockedError
+from weatherpp.files import file_digest, write_whole
 from weatherpp.recipe import digest
 
 STAGES = ("ingest", "fit", "postprocess", "verify", "report")
@@ -48,18 +48,6 @@ def source_digest(stage: str) -> str:
             hasher.update(file.relative_to(root).as_posix().encode() + b"\0")
             hasher.update(file.read_bytes())
     return hasher.hexdigest()[:16]
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file, or of all files of a folder with their names."""
-    hasher = hashlib.sha256()
-    for file in sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]:
-        if path.is_dir():
-            hasher.update(file.relative_to(path).as_posix().encode() + b"\0")
-        with file.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                hasher.update(block)
-    return hasher.hexdigest()
 
 
 class RunFolder:
@@ -141,7 +129,7 @@ class RunFolder:
         stage = name.split("/")[0]
         identity = digest(name, list(settings), list(inputs), source_digest(stage))
         marker = self.path / "stages" / f"{name}.json"
-        found = self._finished(marker, identity, outputs) if stage not in self.force else None
+        found = finished(marker, identity, outputs) if stage not in self.force else None
         if found is not None:
             self.done[name] = False
             self.on_task(name, "skipped")
@@ -155,7 +143,7 @@ class RunFolder:
             output.parent.mkdir(parents=True, exist_ok=True)
         start = time.monotonic()
         work()
-        result = digest(*(file_digest(output) for output in outputs))
+        result = _digest_of(outputs)
         content = {
             "identity": identity,
             "result": result,
@@ -168,14 +156,6 @@ class RunFolder:
         self.on_task(name, "done")
         return result
 
-    def _finished(self, marker: Path, identity: str, outputs: Sequence[Path]) -> str | None:
-        try:
-            content = json.loads(marker.read_text(encoding="utf-8"))
-            same = content["identity"] == identity and content["files"] == _listing(outputs)
-            return str(content["result"]) if same else None
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-
     def seconds(self) -> dict[str, float]:
         """Duration of every finished task, from the markers; damaged ones are passed over."""
         root = self.path / "stages"
@@ -187,6 +167,32 @@ class RunFolder:
                 continue
             found[file.relative_to(root).with_suffix("").as_posix()] = seconds
         return found
+
+
+def finished(marker: Path, identity: str, outputs: Sequence[Path]) -> str | None:
+    """Hash of a task's outputs if its marker says that they are there and whole, else None.
+
+    Sizes and times of change are compared first; only if the times differ, as in a run folder
+    that was copied or restored, the content is hashed, and the marker set to the new times.
+    """
+    try:
+        content = json.loads(marker.read_text(encoding="utf-8"))
+        same = content["identity"] == identity
+        result, was = str(content["result"]), [list(row) for row in content["files"]]
+        now = _listing(outputs)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if not same or [row[:2] for row in was] != [row[:2] for row in now]:
+        return None
+    if was != now:
+        if _digest_of(outputs) != result:
+            return None
+        write_whole(marker, json.dumps({**content, "files": now}, indent=1) + "\n")
+    return result
+
+
+def _digest_of(outputs: Sequence[Path]) -> str:
+    return digest(*(file_digest(output) for output in outputs))
 
 
 def _remove(paths: Sequence[Path]) -> None:
@@ -210,14 +216,3 @@ def _listing(outputs: Sequence[Path]) -> list[list[Any]]:
                 [file.relative_to(output.parent).as_posix(), state.st_size, state.st_mtime_ns]
             )
     return rows
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file so that its final name never shows a part of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
-    with partial.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(path)

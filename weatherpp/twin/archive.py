@@ -22,6 +22,7 @@ import torch
 import zarr
 
 from weatherpp.errors import ConfigError
+from weatherpp.files import write_whole
 from weatherpp.twin import settings
 from weatherpp.twin.ensemble import Block, single_threaded
 from weatherpp.twin.settings import TwinConfig
@@ -81,7 +82,7 @@ def generate(path: str | Path, config: TwinConfig, progress: Progress | None = N
         marker = work / f"block-{first:04d}.done"
         if not marker.exists():
             _write_block(store, config, years, device, report, total)
-            _write_whole(marker, identity)
+            write_whole(marker, identity)
         report("twin years", float(years.stop * config.number_of_dates), total)
     from weatherpp.data.archive import seal  # here: only a finished store needs it
 
@@ -127,15 +128,6 @@ def _device(config: TwinConfig) -> torch.device:
     return torch.device(config.device)
 
 
-def _write_whole(path: Path, text: str) -> None:
-    part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(part, path)
-
-
 def _prepare(work: Path, store: Path, config: TwinConfig, identity: str) -> None:
     """Create the work folder and the empty store, unless an interrupted run left them whole."""
     marker = work / "prepared"
@@ -168,7 +160,7 @@ def _prepare(work: Path, store: Path, config: TwinConfig, identity: str) -> None
     valid = np.sort(valid_times(config).ravel())
     create_group(store, "analysis", transform, valid, None, dates * len(settings.STEP_HOURS))
     write_static(store, transform)
-    _write_whole(marker, identity)
+    write_whole(marker, identity)
 
 
 def _version() -> str:

@@ -26,10 +26,12 @@ from weatherpp.recipe import Bootstrap
 
 Array = NDArray[np.float64]
 NanPolicy = Literal["raise", "omit"]
+FEWEST_DATES = 8
+"""Resampling fewer dates would give an interval, but one that means nothing."""
 
 
 class Interval(NamedTuple):
-    """A value and the limits of its interval; limits are NaN for a single date."""
+    """A value and the limits of its interval; limits are NaN for too few dates."""
 
     value: float
     low: float
@@ -169,7 +171,7 @@ def resample(times: pd.DatetimeIndex, bootstrap: Bootstrap, seed: int = 1) -> ND
 
 
 def _limits(replicates: Array, value: float, dates: int, level: float) -> Interval:
-    if dates < 2 or not np.all(np.isfinite(replicates)):
+    if dates < FEWEST_DATES or not np.all(np.isfinite(replicates)):
         return Interval(value, np.nan, np.nan)
     low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2])
     return Interval(value, float(low), float(high))
@@ -181,7 +183,7 @@ def interval(
     """Mean over dates (``root``: its square root, as for an RMSE) with a percentile interval.
 
     The interval is that of the quantiles of the resampled means. It is somewhat too narrow for
-    a sample of few blocks, and says little below some twenty dates.
+    a sample of few blocks, and NaN below :data:`FEWEST_DATES` dates.
     """
     array = values.to_numpy(np.float64)
     draws = resample(pd.DatetimeIndex(values.index), bootstrap, seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypedDict
 
+import numpy as np
 import pandas as pd
 
 from weatherpp.errors import ConfigError
@@ -36,8 +37,8 @@ def evaluate(
     """Verdict on each claim from the per-date table.
 
     A claim holds if the relative gain ``1 - better / than`` is at least the bound and the
-    lower limit of its interval is above zero (so never on a single date). Where a claim leaves
-    the estimator of ``than`` open, the one that is kindest to it is taken.
+    lower limit of its interval is above zero (so never on dates too few for an interval). Where
+    a claim leaves the estimator of ``than`` open, the one that is kindest to it is taken.
 
     Parameters
     ----------
@@ -89,8 +90,10 @@ def _text(claim: Claim, gain: Interval, own: str, reference: str, dates: int, le
     def named(label: str, estimator: str) -> str:
         return f"{label} ({estimator})" if estimator else label
 
+    limits = f"{level:.0%} interval {gain.low:.1%} to {gain.high:.1%}"
     return (
         f"{claim.target} {claim.score}: {named(claim.better, own)} against "
-        f"{named(claim.than, reference)}: gain {gain.value:.1%}, {level:.0%} interval "
-        f"{gain.low:.1%} to {gain.high:.1%}, bound {claim.gain:.1%}, {dates} dates"
+        f"{named(claim.than, reference)}: gain {gain.value:.1%}, "
+        f"{limits if np.isfinite(gain.low) else 'too few dates for an interval'}, "
+        f"bound {claim.gain:.1%}, {dates} {'date' if dates == 1 else 'dates'}"
     )

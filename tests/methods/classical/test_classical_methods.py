@@ -215,6 +215,15 @@ def test_not_fitted_and_wrong_settings(data) -> None:
 
 def test_damaged_model_folder(data, tmp_path: Path) -> None:
     fitted("bias", data).save(tmp_path, {})
-    (tmp_path / "parameters.nc").write_bytes(b"no netCDF")
-    with pytest.raises(InputError, match="not a whole model folder"):
+    path = tmp_path / "parameters.nc"
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1  # one flipped bit, which netCDF would read without a word
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"parameters\.nc: is not what was fitted"):
+        load_model(tmp_path)
+    path.unlink()
+    with pytest.raises(InputError, match=r"parameters\.nc: missing from the model folder"):
+        load_model(tmp_path)
+    (tmp_path / "model.json").write_text("{}")
+    with pytest.raises(InputError, match=r"model\.json: is not what was fitted"):
         load_model(tmp_path)

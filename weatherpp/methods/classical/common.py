@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from weatherpp.data import netcdf
 from weatherpp.data.fields import select
 from weatherpp.errors import InputError
 from weatherpp.methods.base import FitData, Method
@@ -36,7 +37,7 @@ class ParameterMethod(Method):
 
     def _save(self, folder: Path) -> dict[str, Any]:
         parameters = self.fitted()
-        parameters.to_netcdf(folder / FILE, engine="netcdf4")
+        netcdf.write(parameters, folder / FILE)
         # counts such as points that did not converge; numpy's numbers once read back from a file
         return {str(k): np.asarray(v).item() for k, v in parameters.attrs.items()}
 

@@ -23,6 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from weatherpp import distribution
+from weatherpp.data import netcdf
 from weatherpp.data.fields import ensemble_mean, select
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.methods.base import FitData, Method, load_model, method_class, silent
@@ -326,7 +327,7 @@ class Correction(Method):
             for name, value in net.state_dict().items()
         }
         save_file(weights, folder / "networks.safetensors")
-        self.inputs.to_netcdf(folder / "inputs.nc", engine="netcdf4")
+        netcdf.write(self.inputs, folder / "inputs.nc")
         self.base.save(folder / "base", {})
         with (folder / "training.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)

@@ -1,0 +1,30 @@
+"""Files of our own: hashes of content, and writing that shows a final name only when whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, or of all files of a folder with their names; hexadecimal."""
+    hasher = hashlib.sha256()
+    for file in sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]:
+        if path.is_dir():
+            hasher.update(file.relative_to(path).as_posix().encode() + b"\0")
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                hasher.update(block)
+    return hasher.hexdigest()
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file so that its final name never shows a part of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".part")
+    with partial.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(path)

@@ -3,7 +3,9 @@
 A canonical forecast has the dimensions ``time, step, number, level, latitude, longitude``
 (``level`` only on variables of the upper air; ``y, x`` with two-dimensional ``latitude`` and
 ``longitude`` for projected grids; ``station`` for point data), an analysis has ``valid_time``
-in place of the first three. Names are those of cfgrib and ECMWF, units are SI.
+in place of the first three. Longitudes ascend within [0, 360); only a region across Greenwich has
+negative ones in its western part, so that neighbours stand side by side. Names are those of
+cfgrib and ECMWF, units are SI.
 
 This is the only module that knows how other sources spell all this;
 :func:`weatherpp.data.canonical.canonicalise` applies it.
@@ -281,8 +283,13 @@ def check(ds: xr.Dataset, where: str, kind: Kind = "forecast") -> None:
         raise InputError(f"{where}: latitude must run from north to south")
     if "longitude" in ds.dims:
         lon = ds["longitude"].values
-        if (np.diff(lon) <= 0).any() or lon.min() < 0 or lon.max() >= 360:
-            raise InputError(f"{where}: longitude must ascend within [0, 360)")
+        steps = np.diff(lon)
+        part = 360 - (lon.max() - lon.min()) > steps.max(initial=0.0)
+        across = part and lon.min() < 0 <= lon.max()
+        if (steps <= 0).any() or not (across or 0 <= lon.min() <= lon.max() < 360):
+            raise InputError(
+                f"{where}: longitude must ascend within [0, 360), or from west to east of Greenwich"
+            )
     for name, da in ds.data_vars.items():
         missing = [dim for dim in (*needed, *grid_dims(ds)) if dim not in da.dims]
         if missing:

@@ -22,7 +22,10 @@ FINDINGS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "grib/O32_global.grib2": ((), ("t on hybrid levels", "interpolate it")),
     "grib/tp_on_different_grid_resolutions.grib": ((), ("2 different grids",)),
     "grib/tiggelam_cnmc_sfc.grib2": (("rotated_ll",), ("u10 points along the grid",)),
-    "netcdf/mslp_packed_cf16.nc": (("analysis", "msl [Pa]", "451 x 900", "4 valid times"), ()),
+    "netcdf/mslp_packed_cf16.nc": (
+        ("analysis", "msl [Pa]", "451 x 900", "longitude 0 to 359.6", "4 valid times"),
+        (),
+    ),
     "mogreps_uk_t/landmask.nc": (("static", "lsm [1]"), ()),
     "mogreps_uk_t/truth/20170602T1500Z-PT0000H-temperature_at_screen_level.nc": (
         ("can be read as analysis", "t2m [K]", "1 valid time"),

@@ -183,6 +183,9 @@ def test_misspelt_method_setting_is_refused_before_any_work(
         (["run", "tiny.yaml", "--force", "fitt"], ["--force fitt", "postprocess"]),
         (["run", "tiny.yaml", "--set", "seed"], ["--set seed"]),
         (["run", "tiny.yaml", "--set", "methods.0.method=magic"], ["no method 'magic'"]),
+        (["run", "tiny.yaml", "--set", "report.thresholds={q9: [1.0]}"], ["unknown target q9"]),
+        (["run", "tiny.yaml", "--set", "report.maps=1000000000"], ["report.maps"]),
+        (["run", "tiny.yaml", "--set", "products.quantiles=[]"], ["products.quantiles"]),
         (["catalog", "show", "nothing"], ["no catalog entry 'nothing'"]),
     ],
 )
@@ -198,6 +201,15 @@ def test_missing_file(weatherpp: Command, workplace: Path) -> None:
     assert_one_line(result, 3, "forecast.nc")
     assert_one_line(weatherpp("inspect", "none.nc", cwd=workplace), 3, "none.nc")
     assert_one_line(weatherpp("claims", "runs/none", cwd=workplace), 3, "no claims there")
+
+
+def test_damaged_claims_and_what_is_no_file(weatherpp: Command, workplace: Path) -> None:
+    scores = workplace / "runs" / "tiny" / "scores"
+    scores.mkdir(parents=True)
+    (scores / "claims.json").write_text('[{"name": "x"}]', encoding="utf-8")
+    assert_one_line(weatherpp("claims", "runs/tiny", cwd=workplace), 3, "claims.json", "damaged")
+    os.mkfifo(workplace / "pipe")
+    assert_one_line(weatherpp("inspect", "pipe", cwd=workplace), 3, "neither a file nor a folder")
 
 
 def test_truncated_grib(weatherpp: Command, workplace: Path, data_dir: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 from pyproj import CRS, Transformer
 from pyproj.exceptions import CRSError
@@ -146,6 +147,7 @@ def _grid(ds: xr.Dataset, where: str) -> xr.Dataset:
     ds = ds.assign_coords(longitude=_wrap(ds["longitude"]))
     if "latitude" in ds.dims:
         ds = _sorted(_sorted(ds, "latitude", where, descending=True), "longitude", where)
+        ds = _whole(ds)
     return ds
 
 
@@ -153,6 +155,28 @@ def _wrap(longitude: xr.DataArray) -> xr.DataArray:
     """Longitude in [0, 360); values a rounding error below 360 are 0."""
     wrapped = longitude % 360.0
     return wrapped.where(wrapped < 360.0 - 1e-9, 0.0).assign_attrs(longitude.attrs)
+
+
+def _whole(ds: xr.Dataset) -> xr.Dataset:
+    """A region across Greenwich in one piece: its western part has negative longitudes."""
+    lon = ds["longitude"].values
+    cut = widest_gap(lon)
+    if cut == lon.size - 1:
+        return ds
+    shifted = ds["longitude"].copy(data=np.where(np.arange(lon.size) > cut, lon - 360.0, lon))
+    order = np.roll(np.arange(lon.size), lon.size - 1 - cut)
+    return ds.assign_coords(longitude=shifted).isel(longitude=order)
+
+
+def widest_gap(longitude: npt.NDArray[np.float64]) -> int:
+    """Index of the point, of those ascending in [0, 360), that has the widest gap east of it.
+
+    The last one if nothing lies across Greenwich, or points lie all round.
+    """
+    gaps = np.diff(longitude, append=longitude[:1] + 360.0)
+    widest = int(np.argmax(gaps))
+    # half as much again, as spacings of a whole circle differ by rounding
+    return longitude.size - 1 if gaps[-1] * 1.5 >= gaps[widest] else widest
 
 
 def _locate(ds: xr.Dataset, where: str) -> xr.Dataset:

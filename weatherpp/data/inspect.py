@@ -14,7 +14,7 @@ import xarray as xr
 from weatherpp.conventions import UNITS, VARIABLES, Kind, exists_on, grid_dims, hours
 from weatherpp.data import grib, netcdf
 from weatherpp.data.archive import Archive
-from weatherpp.data.canonical import canonical_name, canonicalise
+from weatherpp.data.canonical import canonical_name, canonicalise, widest_gap
 from weatherpp.errors import InputError
 
 FOREIGN = {
@@ -198,12 +198,11 @@ def _canonical(out: Inspection, ds: xr.Dataset, kind: Kind, truth: bool = False)
 
 def _extent(longitude: npt.NDArray[np.float64]) -> tuple[float, float]:
     """West and east end: what lies outside is the widest gap, so Greenwich may lie inside."""
-    lon = np.unique(longitude)
-    gaps = np.diff(lon, append=lon[0] + 360.0)
-    widest = int(np.argmax(gaps))
-    if gaps[-1] >= gaps[widest] * (1 - 1e-6):  # nothing lies across Greenwich, or all around
+    lon = np.unique(longitude % 360.0)
+    cut = widest_gap(lon)
+    if cut == lon.size - 1:
         return float(lon[0]), float(lon[-1])
-    return float(lon[widest + 1]) - 360.0, float(lon[widest])
+    return float(lon[cut + 1]) - 360.0, float(lon[cut])
 
 
 def _known_units(name: str, units: str) -> bool:

@@ -161,6 +161,11 @@ READ: list[tuple[str, dict[str, Any], str]] = [
         "none of the wanted variables; there are fg10_3, z",
     ),
     ("ens_storm.grib", {"variables": {"z": {}, "msl": {}}}, "no variable msl; there are z"),
+    (
+        "ens_storm.grib",
+        {"variables": {"z": {"source": "nothere"}}},
+        "none of the wanted variables; there are fg10_3, z",
+    ),
     ("nowhere.grib", {}, "no such forecast file"),
 ]
 

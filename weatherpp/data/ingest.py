@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 
 import numpy as np
@@ -165,7 +165,10 @@ def _open(path: Path, entry: CatalogEntry, kind: Kind) -> list[xr.Dataset]:
         sources = {given.source for given in entry.variables.values()}
 
         def wanted(name: str) -> bool:
-            return name in sources or canonical_name(name, xr.DataArray()) in entry.variables
+            canonical = canonical_name(name, xr.DataArray())
+            return name in sources or (
+                canonical in entry.variables and entry.variables[canonical].source is None
+            )
 
         raws = grib.read(path, wanted if entry.variables else None, sparse)
     else:
@@ -175,7 +178,13 @@ def _open(path: Path, entry: CatalogEntry, kind: Kind) -> list[xr.Dataset]:
 
 def _choose(raw: xr.Dataset, path: Path, entry: CatalogEntry, kind: Kind) -> xr.Dataset:
     renames = {v.source: name for name, v in entry.variables.items() if v.source is not None}
-    known = {renames.get(str(n)) or canonical_name(str(n), raw[n]): n for n in raw.data_vars}
+    named = {name for name, given in entry.variables.items() if given.source is not None}
+    known: dict[str, Hashable] = {}
+    for source in raw.data_vars:
+        name = renames.get(str(source)) or canonical_name(str(source), raw[source])
+        # where the entry says which one is meant, no other is taken for it
+        if str(source) in renames or name not in named:
+            known[name] = source
     kept: dict[str, xr.DataArray] = {}
     for name, source in known.items():
         da = raw[source]

@@ -107,7 +107,7 @@ def _grib(path: Path) -> Inspection:
             out.missing.append(f"{name} points along the grid, not to the east or north")
         if name in VARIABLES and VARIABLES[name].aloft and others:
             out.missing.append(f"{name} on {others[0]} levels; pressure levels are needed")
-    members = sorted({m.number for m in messages if _is_member(m) and m.number is not None})
+    members = _member_numbers(messages)
     dates = pd.DatetimeIndex(sorted({pd.Timestamp(f"{m.date:08d} {m.time:04d}") for m in messages}))
     _members(out, members)
     _dates(out, dates, "initial time")
@@ -126,8 +126,11 @@ def _grib(path: Path) -> Inspection:
     return out
 
 
-def _is_member(message: grib.Message) -> bool:
-    return message.data_type in ("cf", "pf") or message.total > 1 or bool(message.number)
+def _member_numbers(messages: Sequence[grib.Message]) -> list[int]:
+    """Numbers of ensemble members; 0 alone may also be written where there is no ensemble."""
+    members = [m for m in messages if m.number is not None]
+    sure = {m.data_type for m in members if m.number or m.total > 1} | {"cf", "pf"}
+    return sorted({m.number or 0 for m in members if m.data_type in sure})
 
 
 def _dataset(path: Path, what: str) -> Inspection:

@@ -90,11 +90,14 @@ def training_truth(data: FitData, method: str) -> xr.DataArray:
 
 def complete(field: xr.DataArray, what: str) -> xr.DataArray:
     """``field``, refused if a value is NaN or infinite."""
-    bad = int((~np.isfinite(field.values)).sum())
-    if bad:
+    bad = field.copy(data=~np.isfinite(field.values))
+    if bool(bad.any()):
+        by_date = bad.any([dim for dim in bad.dims if dim != "time"])
+        first = pd.Timestamp(field["time"].values[by_date.values][0])
+        name = f" of {field.name}" if field.name else ""
         raise InputError(
-            f"{what}: {bad} of {field.size} training values are missing; "
-            "fill them or choose other dates"
+            f"{what}{name}: {int(bad.sum())} of {field.size} training values are missing, first on "
+            f"{first:%Y-%m-%d %H:%M} UTC; leave such dates or points out, or fill them"
         )
     return field
 

@@ -20,6 +20,7 @@ lint: $(VENV)/.installed-lint
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/crps.py
+	$(BIN)/python benchmarks/samples.py
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -30,15 +30,21 @@ Kind = Literal["forecast", "analysis", "static"]
 GRAVITY = 9.80665
 FORECAST_DIMS = ("time", "step", "number")
 GRIDS = (("latitude", "longitude"), ("y", "x"), ("station",))
+GAPS = "expected"  # value of a variable's attribute ``gaps`` where missing values are meant
 
 
 class Variable(NamedTuple):
-    """What is fixed for a variable; ``aloft`` tells that it lives on pressure levels."""
+    """What is fixed for a variable.
+
+    ``aloft`` tells that it lives on pressure levels, ``placeless`` that it is one number for the
+    whole circulation. ``standard_name`` is empty where CF has none.
+    """
 
     units: str
     standard_name: str
     long_name: str
     aloft: bool = False
+    placeless: bool = False
 
 
 VARIABLES: dict[str, Variable] = {
@@ -79,7 +85,11 @@ VARIABLES: dict[str, Variable] = {
     ),
     "orog": Variable("m", "surface_altitude", "height of the surface"),
     "lsm": Variable("1", "land_area_fraction", "fraction of land"),
+    "rmm1": Variable("1", "", "first Madden-Julian index (RMM1)", placeless=True),
+    "rmm2": Variable("1", "", "second Madden-Julian index (RMM2)", placeless=True),
 }
+ACCUMULATED = ("tp", "lsp")  # amounts, summed over time
+REAL_CALENDARS = ("standard", "gregorian", "proleptic_gregorian")
 
 # Names of other sources. Gusts are the maximum since the last output, so the window stays in
 # an attribute. Precipitation as a mass and as a height of water is one thing in two units.
@@ -91,7 +101,9 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "si10": ("10si", "sfcWind",),
     "fg10": ("i10fg", "10fg", "10fg3", "10fg6", "fg10_3", "fg10_6", "gust",),
     "msl": ("mean_sea_level_pressure", "psl", "prmsl",),
-    "tp": ("total_precipitation",),
+    "tp": ("total_precipitation", "pr",),
+    "rmm1": ("RMM1",),
+    "rmm2": ("RMM2",),
     "z": ("geopotential", "gh", "zg", "geopotential_height",),
     "t": ("temperature", "ta",),
     "u": ("u_component_of_wind", "ua",),
@@ -145,22 +157,33 @@ UNITS: dict[str, dict[str, tuple[float, float]]] = {
               "kt": (1852 / 3600, 0), "knots": (1852 / 3600, 0)},
     "kg kg-1": {"kg/kg": (1, 0), "1": (1, 0), "g kg-1": (1e-3, 0), "g/kg": (1e-3, 0)},
     "%": {"percent": (1, 0), "1": (100, 0)},
-    "1": {"(0 - 1)": (1, 0), "0 - 1": (1, 0), "dimensionless": (1, 0), "%": (0.01, 0)},
+    "1": {"(0 - 1)": (1, 0), "0 - 1": (1, 0), "dimensionless": (1, 0), "unitless": (1, 0),
+          "%": (0.01, 0)},
     "Pa s-1": {"Pa/s": (1, 0)},
     "s-1": {"1/s": (1, 0)},
     "kg m-2": {"kg/m2": (1, 0), "mm": (1, 0)},
     "J kg-1": {"J/kg": (1, 0)},
 }  # fmt: skip
+# Rates whose product with a time is an amount of water: spelling -> metres a second.
+RATES: dict[str, float] = {
+    **dict.fromkeys(("kg m-2 s-1", "kg/m2/s", "mm s-1", "mm/s"), 1e-3),
+    **dict.fromkeys(("mm h-1", "mm/h", "mm hr-1", "mm/hr"), 1e-3 / 3600),
+    **dict.fromkeys(("mm day-1", "mm/day", "mm d-1", "mm/d"), 1e-3 / 86400),
+    **dict.fromkeys(("kg m-2 day-1", "kg m-2 d-1"), 1e-3 / 86400),
+    "m s-1": 1.0,
+}
 COORDS: dict[str, tuple[str, ...]] = {
     "number": ("member", "realization", "ensemble", "ensemble_member", "ens", "M"),
-    "step": ("lead_time", "prediction_timedelta", "leadtime", "lead", "forecast_period", "L"),
-    "reference": ("forecast_reference_time", "init_time", "initial_time", "init", "sdate", "S"),
+    "step": ("lead_time", "prediction_timedelta", "leadtime", "lead", "forecast_period", "L",
+             "ftime"),
+    "reference": ("forecast_reference_time", "init_time", "initial_time", "initialization",
+                  "init", "sdate", "S"),
     "level": ("isobaricInhPa", "isobaricInPa", "pressure_level", "pressure", "plev"),
     "latitude": ("lat", "nav_lat"),
     "longitude": ("lon", "long", "nav_lon"),
     "y": ("projection_y_coordinate", "grid_latitude", "rlat", "south_north"),
     "x": ("projection_x_coordinate", "grid_longitude", "rlon", "west_east"),
-}
+}  # fmt: skip
 COORD_STANDARD = {
     "realization": "number",
     "forecast_period": "step",
@@ -194,6 +217,8 @@ COORD_ATTRS: dict[str, dict[str, str]] = {
         "long_name": "longitude",
         "units": "degrees_east",
     },
+    "altitude": {"standard_name": "altitude", "long_name": "altitude", "units": "m"},
+    "station": {"cf_role": "timeseries_id", "long_name": "station"},
 }
 LEAD_UNITS = {
     **dict.fromkeys(("s", "sec", "second", "seconds"), 1.0),
@@ -225,6 +250,11 @@ def exists_on(da: xr.DataArray, what: Literal["levels", "steps"]) -> list[float]
     return [float(value) for value in values]
 
 
+def has_gaps(da: xr.DataArray) -> bool:
+    """Whether the variable says that some of its values are missing, and that this is meant."""
+    return da.attrs.get("gaps") == GAPS
+
+
 def hours(step: np.timedelta64 | pd.Timedelta) -> float:
     """Lead time in hours."""
     return float(pd.Timedelta(step) / pd.Timedelta(hours=1))
@@ -239,8 +269,10 @@ def annotate(ds: xr.Dataset) -> xr.Dataset:
     for name in ds.data_vars:
         if name in VARIABLES:
             known = VARIABLES[str(name)]
-            attrs = {"units": known.units, "standard_name": known.standard_name}
-            ds[name] = ds[name].assign_attrs(attrs, long_name=known.long_name)
+            attrs = {"units": known.units, "long_name": known.long_name}
+            if known.standard_name:
+                attrs["standard_name"] = known.standard_name
+            ds[name] = ds[name].assign_attrs(attrs)
     for name, attrs in COORD_ATTRS.items():
         if name in ds.coords:
             # replaced, not added to: units of times are an affair of the file they came from

@@ -208,7 +208,7 @@ REFUSED: dict[str, tuple[Callable[[xr.Dataset], xr.Dataset], str]] = {
         lambda d: d.assign_coords(plev=("plev", [0.5, 2.0], {"units": "hPa"})),
         "not whole hPa",
     ),
-    "cyclic point": (lambda d: d.assign_coords(lon=[0.0, 120, 240, 360]), "stands twice"),
+    "cyclic point": (lambda d: d.assign_coords(lon=[0.0, 120, 240, 360]), "one meridian"),
     "swapped": (lambda d: d.assign_coords(lat=[100.0, 120, 140]), "swapped"),
     "member twice": (lambda d: d.assign_coords(realization=[0, 0, 1]), "stands twice"),
     "fractional member": (lambda d: d.assign_coords(realization=[0.5, 1, 2]), "whole numbers"),

@@ -53,8 +53,12 @@ def test_nan_scores_are_refused_unless_they_have_no_weight(score: xr.DataArray) 
         per_date(score, weights([1, 2, 1]))
     np.testing.assert_allclose(per_date(score, weights([0, 1, 1])), [3.5, 9.5])
     np.testing.assert_allclose(per_date(score, weights([1, 1, 1]), "omit"), [3.5, 9.0])
+    # a date without a valid point is left out, but not every date can be
+    later = per_date(score, weights([1, 0, 0]), "omit")
+    np.testing.assert_allclose(later, [7.0])
+    assert later.index[0] == score["time"].values[1]
     with pytest.raises(InputError, match="no valid point on 2020-01-01"):
-        per_date(score, weights([1, 0, 0]), "omit")
+        per_date(score.isel(time=[0]), weights([1, 0, 0]), "omit")
 
 
 @pytest.mark.parametrize("bad", [[1, np.nan, 1], [1, -1, 1], [0, 0, 0], [1, np.inf, 1]])

@@ -8,21 +8,17 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
-from pyproj import CRS, Transformer
-from pyproj.exceptions import CRSError
 
 from weatherpp.conventions import (
+    ACCUMULATED,
     ALOFT,
     COORD_STANDARD,
     COORDS,
     FORECAST_DIMS,
-    LEAD_UNITS,
     NAMES,
     NEAR_GROUND,
     STANDARD,
-    UNITS,
     VARIABLES,
     WINDOWS,
     Kind,
@@ -30,10 +26,16 @@ from weatherpp.conventions import (
     grid_dims,
     listed,
 )
+from weatherpp.data.amounts import ATTRS, bounds_as_ranges, summed_over
+from weatherpp.data.grids import on_grid, sorted_along
+from weatherpp.data.times import timed
+from weatherpp.data.values import convert_units, masked
 from weatherpp.errors import InputError
 
 
-def canonicalise(ds: xr.Dataset, where: str, kind: Kind = "forecast") -> xr.Dataset:
+def canonicalise(
+    ds: xr.Dataset, where: str, kind: Kind = "forecast", lagged: bool = False
+) -> xr.Dataset:
     """Bring a Dataset of another source into canonical form; lazy arrays stay lazy.
 
     Parameters
@@ -45,17 +47,22 @@ def canonicalise(ds: xr.Dataset, where: str, kind: Kind = "forecast") -> xr.Data
     kind
         ``forecast`` (dims time, step and, if there are members, number), ``analysis``
         (dim valid_time) or ``static`` (the grid only).
+    lagged
+        Members of a forecast may start at different times; those valid at the same time are one
+        ensemble, dated by its latest start.
 
     Raises
     ------
     InputError
         Something is missing, contradictory, or cannot be told for certain.
     """
+    ds = ds.assign({name: masked(da, where) for name, da in ds.data_vars.items()})
     ds = _rename_coords(ds, where)
-    ds = _grid(ds, where)
+    indices = _indices(ds)
+    ds = _without_place(ds[indices]) if indices else on_grid(ds, where)
     ds = _level(ds, where)
     ds = _rename_variables(ds, where)
-    ds = _times(ds, where, kind)
+    ds = timed(ds, where, kind, lagged)
     ds = _number(ds, where, kind)
     dims = [d for d in (*FORECAST_DIMS, "valid_time", "level", *grid_dims(ds)) if d in ds.dims]
     kept = {*dims, *FORECAST_DIMS, "valid_time", "level", "latitude", "longitude", "altitude"}
@@ -65,24 +72,16 @@ def canonicalise(ds: xr.Dataset, where: str, kind: Kind = "forecast") -> xr.Data
         raise InputError(f"{where}: unknown dimension '{extra[0]}'; select or rename it first")
     for dim in ("time", "valid_time", "step", "number", "level"):
         if dim in ds.dims:
-            ds = _sorted(ds, dim, where)
+            ds = sorted_along(ds, dim, where)
     ds = ds.transpose(*dims)
     if kind == "forecast":
         ds = ds.assign_coords(valid_time=ds["time"] + ds["step"])
     return annotate(ds)
 
 
-def _sorted(ds: xr.Dataset, dim: str, where: str, descending: bool = False) -> xr.Dataset:
-    values = ds[dim].values
-    unique, counts = np.unique(values, return_counts=True)
-    if len(unique) < len(values):
-        raise InputError(f"{where}: {dim} {unique[counts > 1][0]} stands twice; drop one")
-    order = np.argsort(values)[::-1] if descending else np.argsort(values)
-    return ds if np.array_equal(order, np.arange(order.size)) else ds.isel({dim: order})
-
-
 def _rename_coords(ds: xr.Dataset, where: str) -> xr.Dataset:
     """Bounds dropped, grid mapping and coordinates renamed to their roles."""
+    ds = _with_ranges(ds)
     bounds = {str(v.attrs["bounds"]) for v in ds.variables.values() if "bounds" in v.attrs}
     ds = ds.drop_vars([n for n in ds.variables if n in bounds or str(n).endswith("_bnds")])
     mapping = [n for n, v in ds.variables.items() if "grid_mapping_name" in v.attrs]
@@ -119,83 +118,29 @@ def _rename_coords(ds: xr.Dataset, where: str) -> xr.Dataset:
     return ds.rename({name: role for name, role in renames.items() if name != role})
 
 
-def _grid(ds: xr.Dataset, where: str) -> xr.Dataset:
-    for name, dim in (("latitude", "y"), ("longitude", "x")):
-        # one-dimensional coordinates named after an index, as in latitude(y)
-        if name in ds.coords and ds[name].ndim == 1 and ds[name].dims != (name,):
-            if ds[name].dims == (dim,):
-                ds = ds.swap_dims({dim: name}).drop_vars(dim, errors="ignore")
-            elif ds[name].dims != ("station",):
-                raise InputError(
-                    f"{where}: unstructured grid of {ds[name].size} points; interpolate it to "
-                    "latitude and longitude first (at ECMWF: grid=0.5/0.5 in the request)"
-                )
-    if "y" in ds.dims and "x" in ds.dims and "latitude" not in ds.coords:
-        ds = _locate(ds, where)
-    if not grid_dims(ds):
-        raise InputError(f"{where}: no latitude and longitude; there are {listed(ds.coords)}")
-    for name in ("latitude", "longitude"):
-        if name not in ds.coords:
-            raise InputError(f"{where}: the grid has no {name}")
-        ds[name] = ds[name].astype("float64")
-        if not np.isfinite(ds[name].values).all():
-            raise InputError(f"{where}: {name} has missing values")
-    if float(np.abs(ds["latitude"].values).max()) > 90 + 1e-6:
-        raise InputError(
-            f"{where}: latitude beyond 90 degrees; are latitude and longitude swapped?"
-        )
-    ds = ds.assign_coords(longitude=_wrap(ds["longitude"]))
-    if "latitude" in ds.dims:
-        ds = _sorted(_sorted(ds, "latitude", where, descending=True), "longitude", where)
-        ds = _whole(ds)
+def _with_ranges(ds: xr.Dataset) -> xr.Dataset:
+    """Bounds of lead times noted on the fields, to tell what amounts are summed over."""
+    for name, coord in ds.coords.items():
+        bounds = coord.attrs.get("bounds")
+        if coord.attrs.get("standard_name") == "forecast_period" and bounds in ds.variables:
+            ranges = bounds_as_ranges(ds[bounds], str(coord.attrs.get("units", "")))
+            fields = {n: da for n, da in ds.data_vars.items() if name in da.coords and n != bounds}
+            return ds.assign({n: da.assign_attrs(step_ranges=ranges) for n, da in fields.items()})
     return ds
 
 
-def _wrap(longitude: xr.DataArray) -> xr.DataArray:
-    """Longitude in [0, 360); values a rounding error below 360 are 0."""
-    wrapped = longitude % 360.0
-    return wrapped.where(wrapped < 360.0 - 1e-9, 0.0).assign_attrs(longitude.attrs)
+def _indices(ds: xr.Dataset) -> list[Hashable]:
+    """Variables that are one number for the whole circulation, if the Dataset has no grid."""
+    if {"latitude", "longitude", "y", "x", "station"} & {*ds.dims, *ds.coords}:
+        return []
+    names = {name: canonical_name(str(name), da) for name, da in ds.data_vars.items()}
+    return [key for key, name in names.items() if name in VARIABLES and VARIABLES[name].placeless]
 
 
-def _whole(ds: xr.Dataset) -> xr.Dataset:
-    """A region across Greenwich in one piece: its western part has negative longitudes."""
-    lon = ds["longitude"].values
-    cut = widest_gap(lon)
-    if cut == lon.size - 1:
-        return ds
-    shifted = ds["longitude"].copy(data=np.where(np.arange(lon.size) > cut, lon - 360.0, lon))
-    order = np.roll(np.arange(lon.size), lon.size - 1 - cut)
-    return ds.assign_coords(longitude=shifted).isel(longitude=order)
-
-
-def widest_gap(longitude: npt.NDArray[np.float64]) -> int:
-    """Index of the point, of those ascending in [0, 360), that has the widest gap east of it.
-
-    The last one if nothing lies across Greenwich, or points lie all round.
-    """
-    gaps = np.diff(longitude, append=longitude[:1] + 360.0)
-    widest = int(np.argmax(gaps))
-    # half as much again, as spacings of a whole circle differ by rounding
-    return longitude.size - 1 if gaps[-1] * 1.5 >= gaps[widest] else widest
-
-
-def _locate(ds: xr.Dataset, where: str) -> xr.Dataset:
-    """Two-dimensional latitude and longitude from the projection and its x and y."""
-    if "crs" not in ds.coords or "y" not in ds.coords or "x" not in ds.coords:
-        raise InputError(f"{where}: projected grid without latitude, longitude or grid mapping")
-    try:
-        source = CRS.from_cf(ds["crs"].attrs)
-    except (CRSError, KeyError) as error:
-        raise InputError(f"{where}: the grid mapping cannot be used ({error})") from None
-    scale = {"m": 1.0, "km": 1000.0, "degrees": 1.0}.get(str(ds["x"].attrs.get("units", "m")))
-    if scale is None:
-        raise InputError(f"{where}: x is in '{ds['x'].attrs['units']}'; metres are needed")
-    x, y = np.meshgrid(ds["x"].values.astype(float) * scale, ds["y"].values.astype(float) * scale)
-    # a rotated grid is its own geodetic CRS, so only what it derives from has true places
-    base = source.source_crs or source.geodetic_crs
-    to_degrees = Transformer.from_crs(source, base, always_xy=True)
-    lon, lat = to_degrees.transform(x, y)
-    return ds.assign_coords(latitude=(("y", "x"), lat), longitude=(("y", "x"), lon))
+def _without_place(ds: xr.Dataset) -> xr.Dataset:
+    """One station whose latitude and longitude are not known, because there are none."""
+    nowhere = {name: ("station", [np.nan]) for name in ("latitude", "longitude")}
+    return ds.expand_dims(station=["index"]).assign_coords(nowhere)
 
 
 def _level(ds: xr.Dataset, where: str) -> xr.Dataset:
@@ -245,6 +190,9 @@ def _rename_variables(ds: xr.Dataset, where: str) -> xr.Dataset:
                     raise InputError(f"{where}: {name} is not on a pressure level in hPa")
                 da = da.expand_dims("level")
         attrs = {k: v for k, v in da.attrs.items() if not k.startswith("GRIB_")}
+        attrs = {k: v for k, v in attrs.items() if k not in ATTRS}
+        if name in ACCUMULATED:
+            attrs |= summed_over(da, name, where)
         if str(key) in WINDOWS:
             attrs["window"] = WINDOWS[str(key)]
         if "crs" in ds.coords:
@@ -256,106 +204,11 @@ def _rename_variables(ds: xr.Dataset, where: str) -> xr.Dataset:
         out[name].encoding = {}
     if not out:
         raise InputError(f"{where}: no field on the grid; there are {listed(ds.data_vars)}")
-    return xr.Dataset(out, attrs={})
-
-
-def _lead(step: xr.DataArray, where: str) -> xr.DataArray:
-    if step.dtype.kind == "m":
-        return step.astype("timedelta64[ns]")
-    units = str(step.attrs.get("units", ""))
-    if units not in LEAD_UNITS or step.dtype.kind not in "iuf":
-        state = f"in '{units}'" if units else "without units"
-        raise InputError(f"{where}: lead time {state}; seconds, minutes, hours or days are needed")
-    seconds = np.rint(step.values.astype("float64") * LEAD_UNITS[units]).astype("int64")
-    return step.copy(data=seconds.astype("timedelta64[s]").astype("timedelta64[ns]"))
-
-
-def _times(ds: xr.Dataset, where: str, kind: Kind) -> xr.Dataset:
-    """Coordinates ``time`` and ``step`` (forecast), ``valid_time`` (analysis), or none."""
-    for name in ("time", "valid_time", "reference"):
-        if name in ds.coords and ds[name].dtype.kind != "M":
-            raise InputError(
-                f"{where}: '{name}' is not a time of the standard calendar ({ds[name].dtype}); "
-                "convert the file first"
-            )
-    if "step" in ds.coords:
-        ds = ds.assign_coords(step=_lead(ds["step"], where))
-    if "reference" not in ds.coords and "step" in ds.coords and "time" in ds.coords:
-        ds = ds.rename(time="reference")  # as in WeatherBench: initial time and lead time
-    if "time" in ds.coords:
-        ds = ds.drop_vars("valid_time", errors="ignore").rename(time="valid_time")
-    if kind == "static":
-        for name in ("reference", "valid_time", "step", "number", "level"):
-            ds = ds.squeeze(name, drop=True) if name in ds.dims and ds.sizes[name] == 1 else ds
-            if name in ds.dims:
-                raise InputError(f"{where}: a static field has no dimension '{name}'")
-            ds = ds.drop_vars(name, errors="ignore")
-        return ds
-    return _analysis_times(ds, where) if kind == "analysis" else _forecast_times(ds, where)
-
-
-def _analysis_times(ds: xr.Dataset, where: str) -> xr.Dataset:
-    if "step" in ds.dims and ds.sizes["step"] == 1:
-        ds = ds.squeeze("step")
-    if "step" in ds.dims:
-        raise InputError(f"{where}: an analysis has one lead time, here are {ds.sizes['step']}")
-    if "reference" in ds.dims:
-        valid = ds["reference"] + ds["step"] if "step" in ds.coords else ds["reference"]
-        ds = ds.assign_coords(valid_time=("reference", valid.values))
-        ds = ds.swap_dims(reference="valid_time")
-    if "valid_time" not in ds.coords:
-        raise InputError(f"{where}: no valid time; there are {listed(ds.coords)}")
-    if ds["valid_time"].ndim == 0:
-        ds = ds.expand_dims("valid_time")
-    return ds.drop_vars(["reference", "step"], errors="ignore")
-
-
-def _forecast_times(ds: xr.Dataset, where: str) -> xr.Dataset:
-    if "reference" not in ds.coords:
-        raise InputError(
-            f"{where}: no initial time with lead times; there are {listed(ds.coords)} "
-            "(an analysis or observations?)"
-        )
-    if "number" in ds["reference"].dims:
-        raise InputError(f"{where}: the initial time differs between members (a lagged ensemble)")
-    _agree(ds, where)
-    if "valid_time" in ds.dims:
-        reference = ds["reference"]
-        lead = ds["valid_time"] - reference
-        if reference.ndim == 0:
-            ds = ds.assign_coords(step=("valid_time", lead.values)).swap_dims(valid_time="step")
-        elif reference.dims == ("valid_time",) and np.unique(lead.values).size == 1:
-            ds = ds.swap_dims(valid_time="reference").assign_coords(step=lead.values[0])
-        else:
-            raise InputError(
-                f"{where}: initial and valid times do not form a table; split the file"
-            )
-    if "step" not in ds.coords:
-        if "valid_time" not in ds.coords or ds["valid_time"].dims != ds["reference"].dims:
-            raise InputError(f"{where}: no lead time; there are {listed(ds.coords)}")
-        ds = ds.assign_coords(step=ds["valid_time"] - ds["reference"])
-    for name in ("reference", "step"):
-        if ds[name].ndim == 0:
-            ds = ds.expand_dims(name)
-        elif ds[name].dims != (name,):
-            raise InputError(f"{where}: the {name} varies along {listed(ds[name].dims)}")
-    ds = ds.assign_coords(step=ds["step"].astype("timedelta64[ns]"))
-    negative = ds["step"].values < np.timedelta64(0)
-    if negative.any():
-        raise InputError(f"{where}: a lead time is negative; is it valid before it starts?")
-    ds = ds.drop_vars("valid_time", errors="ignore").rename(reference="time")
-    return ds.assign_coords(time=ds["time"].astype("datetime64[ns]"))
-
-
-def _agree(ds: xr.Dataset, where: str) -> None:
-    """Where a file states initial, lead and valid time, the three must add up."""
-    if not {"valid_time", "step"} <= set(ds.coords):
-        return
-    stated, summed = ds["valid_time"], ds["reference"] + ds["step"]
-    if set(stated.dims) == set(summed.dims):
-        stated = stated.transpose(*summed.dims)
-        if (stated.values != summed.values).any():
-            raise InputError(f"{where}: valid time is not initial time plus lead time")
+    renamed = xr.Dataset(out, attrs={})
+    starts = ds.coords.get("reference")
+    if starts is not None and starts.ndim > 1 and "reference" not in renamed.coords:
+        renamed = renamed.assign_coords(reference=starts)  # of runs, which no field has as such
+    return renamed
 
 
 def _number(ds: xr.Dataset, where: str, kind: Kind) -> xr.Dataset:
@@ -368,33 +221,16 @@ def _number(ds: xr.Dataset, where: str, kind: Kind) -> xr.Dataset:
             raise InputError(f"{where}: an analysis has no members, here are {ds.sizes['number']}")
         return ds.squeeze("number", drop=True) if "number" in ds.dims else ds.drop_vars("number")
     number = ds["number"]
-    if number.dtype.kind not in "iuf" or (number.values != np.rint(number.values)).any():
-        raise InputError(f"{where}: member numbers are not whole numbers")
-    ds = ds.assign_coords(number=number.astype("int64"))
-    return ds if "number" in ds.dims else ds.expand_dims("number")
-
-
-def convert_units(da: xr.DataArray, name: str, where: str) -> xr.DataArray:
-    """Values of the known variable ``name`` in its canonical unit.
-
-    Raises
-    ------
-    InputError
-        The attribute ``units`` is missing or not in the table.
-    """
-    wanted = VARIABLES[name].units
-    found = str(da.attrs.get("units", "")).replace("**", "").replace("^", "").strip()
-    if found in (wanted, wanted.replace(" ", ".")):
-        return da.assign_attrs(units=wanted)
-    if found not in UNITS.get(wanted, {}):
-        state = f"has the unknown units '{found}'" if found else "has no units"
+    values = number.values
+    try:
+        if values.dtype.kind in "SUO":  # 1 as text; a name such as r1i1p1 is not a number
+            values = values.astype("U").astype("float64")
+        fault = values.dtype.kind not in "iuf" or bool((values != np.rint(values)).any())
+    except ValueError:
+        fault = True
+    if fault:
         raise InputError(
-            f"{where}: {name} {state}; state them in the catalog entry under "
-            f"variables.{name}.units (known: {', '.join([wanted, *UNITS.get(wanted, {})])})"
+            f"{where}: member numbers are not whole numbers ({listed(np.atleast_1d(values)[:3])})"
         )
-    factor, offset = UNITS[wanted][found]
-    if (factor, offset) != (1, 0):
-        dtype = da.dtype if da.dtype.kind == "f" else np.dtype("float64")
-        # float64 in between: 273.15 added in single precision loses half a millikelvin
-        da = (da.astype("float64") * factor + offset).astype(dtype).assign_attrs(da.attrs)
-    return da.assign_attrs(units=wanted)
+    ds = ds.assign_coords(number=number.copy(data=values.astype("int64")))
+    return ds if "number" in ds.dims else ds.expand_dims("number")

@@ -10,25 +10,33 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
+import pandas as pd
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from weatherpp.conventions import VARIABLES
+from weatherpp.data.amounts import SINCE_PREVIOUS, SINCE_START
 from weatherpp.data.shipped import shipped_folder
+from weatherpp.data.table_layout import TableLayout
 from weatherpp.errors import ConfigError, InputError
-from weatherpp.recipe import Label, Strict, read_yaml, validate
+from weatherpp.recipe import Label, Strict, parse_step, read_yaml, validate
 
-Group = Literal["forecast", "analysis", "static", "apply"]
+Group = Literal["forecast", "control", "analysis", "static", "apply"]
 
 
 class Files(Strict):
-    """Glob patterns, relative to the root. ``apply`` are forecasts without truth as yet."""
+    """Glob patterns, relative to the root.
+
+    ``control`` are control forecasts stored apart, without a member number; ``apply`` are
+    forecasts without truth as yet.
+    """
 
     forecast: tuple[str, ...] = ()
+    control: tuple[str, ...] = ()
     analysis: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
     apply: tuple[str, ...] = ()
 
-    @field_validator("forecast", "analysis", "static", "apply")
+    @field_validator("forecast", "control", "analysis", "static", "apply")
     @classmethod
     def _stay_inside(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
         for pattern in patterns:
@@ -39,26 +47,54 @@ class Files(Strict):
 
 
 class SourceVariable(Strict):
-    """What the files call a variable, and its units where they do not say or say it wrong."""
+    """What the files call a variable, and what they do not say of it or say wrong.
+
+    ``period`` is the time that each value holds for, such as ``24h``: of a rate, to make an
+    amount of it, or of a sum. ``accumulation`` tells what a forecast sums up over:
+    ``since_start``, ``since_previous`` (lead time), or the time after which sums begin anew.
+    """
 
     source: str | None = None
     units: str | None = None
+    period: str | None = None
+    accumulation: str | None = None
+
+    @field_validator("period")
+    @classmethod
+    def _is_a_time(cls, value: str | None) -> str | None:
+        if value is not None and not parse_step(value):
+            raise ValueError(f"'{value}' is no time; write for example 24h")
+        return value
+
+    @field_validator("accumulation")
+    @classmethod
+    def _is_known(cls, value: str | None) -> str | None:
+        return value if value in (SINCE_START, SINCE_PREVIOUS) else cls._is_a_time(value)
+
+    def attrs(self) -> dict[str, str]:
+        """Attributes that :func:`~weatherpp.data.canonical.canonicalise` goes by."""
+        return self.model_dump(include={"units", "period", "accumulation"}, exclude_none=True)
 
 
 class CatalogEntry(Strict):
     """One source of data.
 
     ``variables`` lists what to take, by canonical name; without it, all known variables are
-    taken. ``lagged`` joins runs of different initial times that are valid at the same time
-    into one ensemble, dated by its latest run.
+    taken. ``analysis_variables`` says the same of the analyses where they differ from the
+    forecasts; ``analysis_shift`` is added to their times, such as ``12h`` where they are dated by
+    the beginning of a day and the forecasts by its middle. ``lagged`` joins runs of different
+    initial times that are valid at the same time into one ensemble, dated by its latest run.
+    ``table`` says what the columns of a table are.
     """
 
     name: Label
     title: str
-    driver: Literal["grib", "netcdf", "zarr", "twin"]
+    driver: Literal["grib", "netcdf", "zarr", "table", "twin"]
     root: str = "."
     files: Files = Files()
     variables: dict[str, SourceVariable] = Field(default_factory=dict)
+    analysis_variables: dict[str, SourceVariable] = Field(default_factory=dict)
+    analysis_shift: str | None = None
     members: str = ""
     lagged: bool = False
     licence: str
@@ -66,20 +102,50 @@ class CatalogEntry(Strict):
     quirks: tuple[str, ...] = ()
     missing_values: Literal["refuse", "expected"] = "refuse"
     twin: dict[str, Any] = Field(default_factory=dict)
+    table: TableLayout | None = None
 
     _base: Path = PrivateAttr(default_factory=Path.cwd)
 
     @model_validator(mode="after")
     def _has_files(self) -> CatalogEntry:
-        if self.driver != "twin" and not self.files.forecast:
-            raise ValueError("files.forecast: needs a pattern at least")
-        unknown = sorted(set(self.variables) - set(VARIABLES))
+        if self.driver != "twin" and not (self.files.forecast or self.files.analysis):
+            raise ValueError("files.forecast: needs a pattern at least (or files.analysis)")
+        unknown = sorted({*self.variables, *self.analysis_variables} - set(VARIABLES))
         if unknown:
             raise ValueError(
                 f"variables: '{unknown[0]}' is not a known variable; known: "
                 f"{', '.join(sorted(VARIABLES))}"
             )
         return self
+
+    @model_validator(mode="after")
+    def _has_columns(self) -> CatalogEntry:
+        if (self.driver == "table") != (self.table is not None):
+            raise ValueError("driver: table goes with a block 'table', and only with it")
+        if self.table is None:
+            return self
+        if len(self.variables) != 1:
+            raise ValueError("variables: a table gives one variable; name it")
+        if (self.table.truth is not None) != bool(self.files.analysis):
+            raise ValueError("table.truth goes with files.analysis, and only with it")
+        return self
+
+    @field_validator("analysis_shift")
+    @classmethod
+    def _is_a_shift(cls, value: str | None) -> str | None:
+        if value is not None:
+            parse_step(value.removeprefix("-"))
+        return value
+
+    @property
+    def shift(self) -> pd.Timedelta:
+        """Time to add to the valid times of analyses."""
+        return pd.Timedelta(self.analysis_shift or 0)
+
+    def variables_of(self, group: Group) -> dict[str, SourceVariable]:
+        """What to take from the files of a group."""
+        own = self.analysis_variables if group == "analysis" else {}
+        return own or self.variables
 
     @property
     def sparse(self) -> bool:
@@ -113,6 +179,8 @@ class CatalogEntry(Strict):
     def paths(self, group: Group, root: str | Path | None = None) -> list[Path]:
         """Files of a group, sorted; empty if the entry has no pattern for it.
 
+        Observations that stand in the rows of a table of forecasts are in the forecast files.
+
         Raises
         ------
         InputError
@@ -120,6 +188,8 @@ class CatalogEntry(Strict):
         ConfigError
             A match lies outside the root, by a symbolic link.
         """
+        if group == "analysis" and self.table is not None and self.table.observation is not None:
+            group = "forecast"
         folder = self.folder(root)
         found: list[Path] = []
         for pattern in getattr(self.files, group):

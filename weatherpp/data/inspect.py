@@ -12,15 +12,16 @@ import pandas as pd
 import xarray as xr
 
 from weatherpp.conventions import UNITS, VARIABLES, Kind, exists_on, grid_dims, hours
-from weatherpp.data import grib, netcdf
+from weatherpp.data import grib_scan, netcdf
 from weatherpp.data.archive import Archive
-from weatherpp.data.canonical import canonical_name, canonicalise, widest_gap
+from weatherpp.data.canonical import canonical_name, canonicalise
+from weatherpp.data.grids import widest_gap
+from weatherpp.data.table_files import table_kind
+from weatherpp.data.table_inspect import findings
 from weatherpp.errors import InputError
 
 FOREIGN = {
     b"BUFR": "observations in BUFR; convert them to a netCDF analysis or a station table first",
-    b"SQLi": "an SQLite data base",
-    b"PAR1": "a parquet table",
     b"\x1f\x8b": "compressed; unpack it first",
     b"PK\x03\x04": "a zip file; unpack it first",
 }
@@ -51,7 +52,7 @@ class Inspection:
 
 
 def inspect(path: str | Path) -> Inspection:
-    """Look at a GRIB or netCDF file, a Zarr store or an archive; reads no field values.
+    """Look at a GRIB or netCDF file, a Zarr store, an archive or a table; reads no field values.
 
     Raises
     ------
@@ -78,14 +79,16 @@ def inspect(path: str | Path) -> Inspection:
         return _grib(path)
     if start[:3] == b"CDF" or start == b"\x89HDF\r\n\x1a\n":
         return _dataset(path, "netCDF")
+    if table_kind(path) is not None:
+        return Inspection(path, *findings(path))
     for magic, what in FOREIGN.items():
         if start.startswith(magic):
-            raise InputError(f"{path}: {what}; only GRIB, netCDF and Zarr can be looked at")
-    raise InputError(f"{path}: neither GRIB nor netCDF nor Zarr; is it whole?")
+            raise InputError(f"{path}: {what}; only GRIB, netCDF, Zarr and tables can be looked at")
+    raise InputError(f"{path}: neither GRIB nor netCDF nor Zarr nor a table; is it whole?")
 
 
 def _grib(path: Path) -> Inspection:
-    messages = grib.scan(path)
+    messages = grib_scan.scan(path)
     out = Inspection(path, [f"GRIB, {_count(len(messages), 'field')}"])
     for variable in dict.fromkeys(message.variable for message in messages):
         own = [message for message in messages if message.variable == variable]
@@ -103,11 +106,12 @@ def _grib(path: Path) -> Inspection:
             out.missing.append(f"the variable {variable} is not known; it will not be read")
         elif not _known_units(name, own[0].units):
             out.missing.append(f"{name} has the unknown units '{own[0].units}'")
-        if grib.is_turned(own[0]):
+        if grib_scan.is_turned(own[0]):
             out.missing.append(f"{name} points along the grid, not to the east or north")
         if name in VARIABLES and VARIABLES[name].aloft and others:
             out.missing.append(f"{name} on {others[0]} levels; pressure levels are needed")
-    members = _member_numbers(messages)
+    types = grib_scan.ensemble_types(messages)
+    members = sorted({m.number or 0 for m in messages if m.data_type in types})
     dates = pd.DatetimeIndex(sorted({pd.Timestamp(f"{m.date:08d} {m.time:04d}") for m in messages}))
     _members(out, members)
     _dates(out, dates, "initial time")
@@ -124,13 +128,6 @@ def _grib(path: Path) -> Inspection:
     if {m.data_type for m in messages} != {"an"}:
         out.missing.append(NO_TRUTH)
     return out
-
-
-def _member_numbers(messages: Sequence[grib.Message]) -> list[int]:
-    """Numbers of ensemble members; 0 alone may also be written where there is no ensemble."""
-    members = [m for m in messages if m.number is not None]
-    sure = {m.data_type for m in members if m.number or m.total > 1} | {"cf", "pf"}
-    return sorted({m.number or 0 for m in members if m.data_type in sure})
 
 
 def _dataset(path: Path, what: str) -> Inspection:
@@ -184,11 +181,11 @@ def _canonical(out: Inspection, ds: xr.Dataset, kind: Kind, truth: bool = False)
     dims = grid_dims(ds)
     shape = " x ".join(str(ds.sizes[dim]) for dim in dims)
     lat = ds["latitude"].values
-    west, east = _extent(ds["longitude"].values)
-    out.lines.append(
-        f"grid {' x '.join(dims)}, {shape} points, latitude {lat.max():g} to {lat.min():g}, "
-        f"longitude {west:g} to {east:g}"
-    )
+    place = "without a place"
+    if np.isfinite(lat).all():
+        west, east = _extent(ds["longitude"].values)
+        place = f"latitude {lat.max():g} to {lat.min():g}, longitude {west:g} to {east:g}"
+    out.lines.append(f"grid {' x '.join(dims)}, {shape} points, {place}")
     if kind == "forecast":
         _members(out, [int(n) for n in ds["number"].values] if "number" in ds.dims else [])
         _dates(out, pd.DatetimeIndex(ds["time"].values), "initial time")

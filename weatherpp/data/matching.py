@@ -89,13 +89,16 @@ def snap(da: xr.DataArray, like: xr.Dataset | xr.DataArray, where: str) -> xr.Da
         one, two = da[name].values, like[name].values
         if one.shape != two.shape:
             raise InputError(
-                f"{where}: {name} has {one.shape} points, the forecast {two.shape}; regrid one"
+                f"{where}: {name} has {' x '.join(map(str, one.shape))} points, the forecast's "
+                f"{' x '.join(map(str, two.shape))}; regrid one of them to the other's grid"
             )
         same = (
             np.array_equal(one, two)
             if one.dtype.kind not in "fiu"
-            else bool(np.abs(one.astype(float) - two.astype(float)).max() <= TOLERANCE)
+            else np.allclose(
+                one.astype(float), two.astype(float), rtol=0, atol=TOLERANCE, equal_nan=True
+            )
         )
         if not same:
-            raise InputError(f"{where}: {name} differs from the forecast's; regrid one")
+            raise InputError(f"{where}: {name} differs from the forecast's; regrid one of them")
     return da.assign_coords({n: like[n] for n in names if n in like.coords and n in da.coords})

@@ -40,7 +40,11 @@ def read(path: Path) -> xr.Dataset:
     for name, variable in ds.variables.items():
         if variable.dtype.kind == "m":
             ds[name] = variable.astype("timedelta64[ns]")
-    return ds
+    # times and bounds are no fields, also where the file does not say so
+    bounds = {variable.attrs.get("bounds") for variable in ds.variables.values()}
+    return ds.set_coords(
+        [name for name, da in ds.data_vars.items() if da.dtype.kind == "M" or name in bounds]
+    )
 
 
 def _refuse_cut_off(path: Path) -> None:

@@ -13,6 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from weatherpp import distribution
+from weatherpp.conventions import has_gaps
 from weatherpp.data import netcdf
 from weatherpp.data.archive import Archive
 from weatherpp.data.fields import choose, ensemble_spread, select
@@ -22,6 +23,7 @@ from weatherpp.pipeline.products import read_product, without_scalars
 from weatherpp.recipe import MethodEntry, Target
 from weatherpp.verify import claims as claims_module
 from weatherpp.verify import scores, table
+from weatherpp.verify.aggregate import NanPolicy
 from weatherpp.verify.weights import grid_weights
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ class _Scores:
         """Score one method for one target."""
         recipe = self.job.recipe
         self.job.terminal.update(f"{target.name} {label}", len(self.rows), self._total())
+        fields = [*dist.data_vars.values(), *(f for f in (truth, full_spread) if f is not None)]
+        nan_policy: NanPolicy = "omit" if any(map(has_gaps, fields)) else "raise"
         scored = table.score_method(
             label,
             dist,
@@ -74,6 +78,7 @@ class _Scores:
             target,
             members=members,
             full_spread=full_spread,
+            nan_policy=nan_policy,
             bootstrap=recipe.verify.bootstrap,
             seed=recipe.seed,
         )
@@ -83,7 +88,7 @@ class _Scores:
         maps.parent.mkdir(parents=True, exist_ok=True)
         netcdf.write(scored.maps, maps)
         if truth is not None:
-            counts = scores.ranks(dist, truth, grid_weights(truth))
+            counts = scores.ranks(dist, truth, grid_weights(truth), nan_policy=nan_policy)
             self.histograms.setdefault(target.name, {})[label] = counts.values.tolist()
 
     def _total(self) -> int:
@@ -104,11 +109,26 @@ def _score_all(job: Job, products: Mapping[str, str], folder: Path) -> None:
             truth, full_spread = _references(archive, entry, target, dist)
             if truth is None and full_spread is None:
                 continue
+            if truth is not None and any(map(has_gaps, (truth, *dist.data_vars.values()))):
+                truth = _same_pairs(job, target, products, truth)
             tested |= set(dist["time"].to_numpy())
             members = _members(archive, entry)
             found.add(entry.label, dist, target, members, truth, full_spread)
         _add_limit(found, archive, target, tested)
     _write(job, found)
+
+
+def _same_pairs(
+    job: Job, target: Target, products: Mapping[str, str], truth: xr.DataArray
+) -> xr.DataArray:
+    """The truth where every forecast of the target has a value, so that all are compared alike."""
+    labels = [
+        entry.label
+        for entry in job.recipe.methods
+        if entry.job == "forecast" and f"predictions/{target.name}/{entry.label}" in products
+    ]
+    folder = job.run.path / "predictions" / target.name
+    return table.same_pairs((read_product(folder / f"{label}.nc") for label in labels), truth)
 
 
 def _add_limit(

@@ -57,11 +57,12 @@ def per_date(
         may be NaN.
     nan_policy
         What to do with NaN scores of points that take part: ``raise`` or ``omit`` (score and
-        weight are left out of that date).
+        weight are left out of that date, and a date without any other is left out whole).
 
     Returns
     -------
-    float64 by ``time``.
+    float64 by ``time``. Each date is the mean over what is there; dates count alike, however
+    many points they have.
 
     Raises
     ------
@@ -95,10 +96,10 @@ def per_date(
             "are NaN; select valid points or ask for nan_policy 'omit'"
         )
     series = pd.Series([row[0] for row in rows], index=pd.DatetimeIndex(score["time"].values))
-    if series.isna().any():
-        raise InputError(
-            f"{score.name or 'score'}: no valid point on {series.index[series.isna()][0]}"
-        )
+    empty = series.isna()
+    if empty.all() or (nan_policy == "raise" and empty.any()):
+        raise InputError(f"{score.name or 'score'}: no valid point on {series.index[empty][0]}")
+    series = series[~empty]
     return series.rename_axis("time").rename(str(score.name or "score"))
 
 

@@ -258,6 +258,7 @@ def ranks(
     truth: xr.DataArray,
     weights: xr.DataArray | None = None,
     bins: int = 20,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> xr.DataArray:
     """Rank histogram, or for a normal distribution the histogram of the PIT.
 
@@ -269,6 +270,8 @@ def ranks(
         Not negative, with dimensions of the truth; equal if not given.
     bins
         Number of bins of the probability integral transform (PIT) of a normal distribution.
+    nan_policy
+        ``omit`` leaves out pairs with NaN in the forecast or the truth.
 
     Returns
     -------
@@ -279,14 +282,20 @@ def ranks(
     Raises
     ------
     InputError
-        Not aligned, or NaN in the forecast or the truth.
+        Not aligned, NaN in the forecast or the truth under ``raise``, or no pair is left.
     """
     form, obs = _aligned(dist, truth)
     w = xr.ones_like(obs, dtype=np.float64) if weights is None else weights.broadcast_like(obs)
     flat = w.transpose(*obs.dims).values.astype(np.float64)
     names = ("mean", "spread") if form == "normal" else ("value",)
-    if any(bool(field.isnull().any()) for field in (obs, *(dist[name] for name in names))):
+    there = obs.notnull()
+    for name in names:
+        there &= dist[name].notnull().all([d for d in dist[name].dims if d not in obs.dims])
+    if nan_policy == "raise" and not bool(there.all()):
         raise InputError("rank histogram: NaN in the forecast or the truth; select valid points")
+    flat = np.where(there.transpose(*obs.dims).values, flat, 0.0)
+    if not flat.any():
+        raise InputError("rank histogram: no point has both a forecast and a truth")
     if form == "normal":
         e = obs.values.astype(np.float64) - dist["mean"].values
         sd = np.maximum(dist["spread"].values.astype(np.float64), np.finfo(np.float64).tiny)

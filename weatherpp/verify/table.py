@@ -3,7 +3,8 @@
 *Per-date table*: one row for each target, method, region, score, estimator and initial date;
 ``value`` is the weighted mean over space. Scores in it: ``crps``, ``error``,
 ``squared_error``, ``variance``, ``spread_squared_error`` (so that means over dates are exact;
-roots are taken at the end). Claims and comparisons are computed from it, and can be again.
+roots are taken at the end); ``pairs`` is the number of points it is the mean of. Claims and
+comparisons are computed from it, and can be again.
 
 *Score table*: one row for each number with its interval, see :data:`COLUMNS`.
 """
@@ -34,15 +35,18 @@ from weatherpp.verify.weights import grid_weights
 
 COLUMNS = (
     *("method", "members", "target", "step_hours", "region", "score", "estimator"),
-    *("value", "low", "high", "units", "dates"),
+    *("value", "low", "high", "units", "dates", "pairs"),
 )
-PER_DATE_COLUMNS = ("target", "method", "region", "score", "estimator", "time", "value")
+PER_DATE_COLUMNS = ("target", "method", "region", "score", "estimator", "time", "value", "pairs")
 GAIN_COLUMNS = (
     *("target", "region", "score", "method", "estimator", "reference", "reference_estimator"),
     *("gain", "low", "high", "excludes_zero", "dates"),
 )
 # scores that are roots of a mean, and the per-date score they are the root of
 ROOTS = {"rmse": "squared_error", "spread_rmse": "spread_squared_error"}
+
+
+Key = tuple[str, str]  # score, estimator
 
 
 class Scored(NamedTuple):
@@ -96,7 +100,9 @@ def score_method(
     region, mask
         Name of the region, and which points lie in it (multiplies the area weights).
     nan_policy
-        ``raise`` or ``omit``, see :func:`weatherpp.verify.aggregate.per_date`.
+        ``raise`` or ``omit``, see :func:`weatherpp.verify.aggregate.per_date`. With ``omit``
+        all scores are taken over the same pairs, those that have every one of them; methods
+        to compare are given the truth of :func:`same_pairs`.
     bootstrap, seed
         How intervals are made.
 
@@ -111,18 +117,15 @@ def score_method(
     weights = grid_weights(next(iter(fields.values())))
     if mask is not None:
         weights = weights * mask.astype(np.float64)
+    if nan_policy == "omit":
+        whole = xr.concat([field.notnull() for field in fields.values()], "score").all("score")
+        fields = {key: field.where(whole) for key, field in fields.items()}
     series = {key: per_date(field, weights, nan_policy) for key, field in fields.items()}
     dates = next(iter(series.values())).index
+    pairs = _pairs(next(iter(fields.values())), weights).loc[dates]
     common = {"method": label, "target": target.name, "region": region}
-    table = pd.concat(
-        [
-            pd.DataFrame(
-                {**common, "score": score, "estimator": estimator, "time": dates, "value": values}
-            )
-            for (score, estimator), values in series.items()
-        ],
-        ignore_index=True,
-    )
+    table = pd.concat([_by_date(key, values, pairs) for key, values in series.items()])
+    table = table.assign(**common).reset_index(drop=True)
     numbers = _numbers(dist, series, bootstrap or Bootstrap(), seed)
     field = truth if truth is not None else full_spread
     units = field.attrs.get("units", "1") if field is not None else "1"
@@ -137,6 +140,7 @@ def score_method(
                 **number._asdict(),
                 "units": "1" if score == "spread_skill" else units,
                 "dates": len(dates),
+                "pairs": int(pairs.sum()),
             }
             for (score, estimator), number in numbers.items()
         ],
@@ -145,7 +149,32 @@ def score_method(
     return Scored(rows, table[list(PER_DATE_COLUMNS)], _maps(fields, units, nan_policy))
 
 
-Key = tuple[str, str]  # score, estimator
+def _by_date(key: Key, values: pd.Series[float], pairs: pd.Series[int]) -> pd.DataFrame:
+    score, estimator = key
+    columns = {"score": score, "estimator": estimator, "time": values.index, "value": values}
+    return pd.DataFrame({**columns, "pairs": pairs})
+
+
+def same_pairs(dists: Iterable[xr.Dataset], truth: xr.DataArray) -> xr.DataArray:
+    """The truth where every one of the distributions has a value, NaN elsewhere.
+
+    Scored against it with ``nan_policy="omit"``, methods are compared on the same pairs.
+
+    Raises
+    ------
+    InputError
+        A distribution is not aligned with the truth.
+    """
+    for dist in dists:
+        truth = truth.where(scores.error(dist, truth).notnull())
+    return truth
+
+
+def _pairs(field: xr.DataArray, weights: xr.DataArray) -> pd.Series[int]:
+    """Number of points that take part, by date."""
+    used = field.notnull() & (weights.drop_vars(list(weights.coords)) > 0)
+    counts = used.sum([dim for dim in used.dims if dim != "time"])
+    return pd.Series(counts.values, index=pd.DatetimeIndex(counts["time"].values))
 
 
 def _fields(

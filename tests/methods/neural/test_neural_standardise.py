@@ -8,7 +8,8 @@ import pytest
 import xarray as xr
 from numpy.typing import NDArray
 
-from weatherpp.methods.neural.standardise import default_smoothing, local_standardisation
+from weatherpp.data.statistics import default_smoothing
+from weatherpp.methods.neural.standardise import local_standardisation
 
 
 def predictors(values: NDArray[np.float64]) -> xr.DataArray:

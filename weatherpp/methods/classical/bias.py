@@ -8,23 +8,25 @@ import numpy as np
 import xarray as xr
 
 from weatherpp import distribution
-from weatherpp.data.fields import ensemble_mean
 from weatherpp.methods.base import FitData
 from weatherpp.methods.classical.common import (
     ParameterMethod,
-    complete,
-    on_dates,
+    PointSettings,
     same_grid,
     target_members,
-    training_truth,
+    too_few,
+    training_pairs,
 )
-from weatherpp.verify.scores import check_aligned
 
 
 class LocalBias(ParameterMethod):
-    """Takes the mean error of the ensemble mean at each grid point off every member."""
+    """Takes the mean error of the ensemble mean at each grid point off every member.
+
+    Points with too few pairs of forecast and analysis take the mean over all pairs.
+    """
 
     name: ClassVar[str] = "bias"
+    Settings = PointSettings
 
     def fit(self, data: FitData) -> Self:
         """Mean over training dates of ensemble mean minus analysis.
@@ -34,17 +36,18 @@ class LocalBias(ParameterMethod):
         InputError
             No training dates, no analyses, NaN, or different grids.
         """
-        truth = training_truth(data, self.name)
-        members = on_dates(target_members(data.forecast, self.target), data.train, "forecast")
-        mean = complete(ensemble_mean(members).load(), "forecast")
-        check_aligned(mean, truth, ("the forecast", "the analysis"))
+        mean, truth = training_pairs(data, self.name)
         error = mean.astype(np.float64) - truth.astype(np.float64)
-        bias = error.mean("time").assign_attrs(units=truth.attrs.get("units", "1"))
-        self.parameters = xr.Dataset({"bias": bias}, attrs={"dates": truth.sizes["time"]})
+        few = too_few(error.notnull(), self.settings.least_dates)
+        bias = error.mean("time").where(~few, error.mean())
+        self.parameters = xr.Dataset(
+            {"bias": bias.assign_attrs(units=truth.attrs.get("units", "1"))},
+            attrs={"dates": truth.sizes["time"], "pooled": int(few.sum())},
+        )
         return self
 
     def predict(self, forecast: xr.Dataset) -> xr.Dataset:
-        """Distribution of members, in the type of the forecast."""
+        """Distribution of members, in the type of the forecast; NaN where a member is."""
         members = target_members(forecast, self.target)
         parameters = self.fitted()
         same_grid(parameters, members)

@@ -8,14 +8,28 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from pydantic import Field
 
+from weatherpp.conventions import has_gaps
 from weatherpp.data import netcdf
-from weatherpp.data.fields import select
+from weatherpp.data.fields import ensemble_mean, select
 from weatherpp.errors import InputError
 from weatherpp.methods.base import FitData, Method
-from weatherpp.recipe import Target
+from weatherpp.recipe import Strict, Target
+from weatherpp.verify.scores import check_aligned
 
 FILE = "parameters.nc"
+
+
+class PointSettings(Strict):
+    """Setting of methods with parameters of their own at each point."""
+
+    least_dates: int = Field(
+        default=10,
+        ge=2,
+        description="points with gaps and fewer training dates take the parameters of all points "
+        "together",
+    )
 
 
 class ParameterMethod(Method):
@@ -76,21 +90,52 @@ def on_dates(field: xr.DataArray, times: pd.DatetimeIndex, what: str) -> xr.Data
 
 
 def training_truth(data: FitData, method: str) -> xr.DataArray:
-    """Analysis at the training dates, loaded, (time, grid...).
+    """Analysis at the training dates, loaded, (time, grid...); NaN only where gaps are meant.
 
     Raises
     ------
     InputError
-        There is none, a date is missing, or values are NaN.
+        There is none, a date is missing, or values are.
     """
     if data.truth is None:
         raise InputError(f"method {method} learns from analyses, and there are none")
     return complete(on_dates(data.truth, data.train, "analysis").load(), "analysis")
 
 
+def training_pairs(data: FitData, method: str) -> tuple[xr.DataArray, xr.DataArray]:
+    """Mean of the members and analysis at the training dates, loaded, (time, grid...).
+
+    Where gaps are meant, both are NaN where either is (the mean is where any member is).
+
+    Raises
+    ------
+    InputError
+        There is no analysis, a date or values are missing, the grids differ, or no pair is left.
+    """
+    truth = training_truth(data, method)
+    members = on_dates(target_members(data.forecast, data.target), data.train, "forecast")
+    mean = complete(ensemble_mean(members).load(), "forecast")
+    check_aligned(mean, truth, ("the forecast", "the analysis"))
+    if not (has_gaps(mean) or has_gaps(truth)):
+        return mean, truth
+    both = mean.notnull() & truth.notnull()
+    if not bool(both.any()):
+        raise InputError(f"method {method}: no training date has both a forecast and an analysis")
+    return mean.where(both), truth.where(both)
+
+
+def too_few(there: xr.DataArray, least: int) -> xr.DataArray:
+    """Points where ``there`` (time, grid...) is true on too few dates for parameters of their own.
+
+    Too few are fewer than ``least``, or than all of them where these are fewer still; so none
+    are where nothing is missing.
+    """
+    return there.sum("time") < min(least, there.sizes["time"])
+
+
 def complete(field: xr.DataArray, what: str) -> xr.DataArray:
-    """``field``, refused if a value is NaN or infinite."""
-    bad = field.copy(data=~np.isfinite(field.values))
+    """``field``, refused if a value is NaN, unless gaps are meant, or infinite."""
+    bad = field.copy(data=np.isinf(field.values) if has_gaps(field) else ~np.isfinite(field.values))
     if bool(bad.any()):
         by_date = bad.any([dim for dim in bad.dims if dim != "time"])
         first = pd.Timestamp(field["time"].values[by_date.values][0])

@@ -27,14 +27,13 @@ from weatherpp.errors import InputError
 from weatherpp.methods.base import FitData
 from weatherpp.methods.classical.common import (
     ParameterMethod,
+    PointSettings,
     complete,
     on_dates,
     same_grid,
     target_members,
-    training_truth,
+    training_pairs,
 )
-from weatherpp.recipe import Strict
-from weatherpp.verify.scores import check_aligned
 
 Array = NDArray[np.float64]
 EVALUATIONS = 200  # most at a point; ten or so are usual
@@ -43,17 +42,21 @@ START = (0.0, 0.0, 0.7, 0.7)  # unbiased, b = 1, half of the variance from the m
 
 
 class Coefficients(NamedTuple):
-    """Coefficients a, b, c, d of each point (float64) and how many points kept the start."""
+    """Coefficients a, b, c, d of each point (float64).
+
+    ``failed`` counts the points that kept the start, ``pooled`` those that had too few dates.
+    """
 
     a: Array
     b: Array
     c: Array
     d: Array
     failed: int
+    pooled: int = 0
 
 
 class _Sample(NamedTuple):
-    """Training sample (dates, points) in units of each point's own scales.
+    """Training sample (dates, points) in units of each point's own scales; NaN in ``e`` is a gap.
 
     ``e`` is the error of the ensemble mean, ``u`` the anomaly of the mean, ``v`` the variance
     of the members; the scales are (points,).
@@ -75,16 +78,19 @@ def _positive(values: Array) -> Array:
 
 def _scale(squares: Array, prior: float) -> Array:
     """Root mean square over dates (points,), leaning on all points as if on ``prior`` dates."""
-    mean = squares.mean()
-    scale: Array = np.sqrt((squares.sum(axis=0) + prior * mean) / (len(squares) + prior))
+    there = ~np.isnan(squares)
+    mean = squares.mean(where=there)
+    dates = _positive(there.sum(axis=0) + prior)
+    scale: Array = np.sqrt((squares.sum(axis=0, where=there) + prior * mean) / dates)
     return scale
 
 
 def _standardise(mean: Array, variance: Array, truth: Array, prior: float) -> _Sample:
     e = truth - mean
     error = _scale(e**2, prior)
-    error = _positive(np.maximum(error, 1e-6 * np.sqrt((e**2).mean())))
-    centre = mean.mean(axis=0)
+    error = _positive(np.maximum(error, 1e-6 * np.sqrt(np.nanmean(e**2))))
+    there = ~np.isnan(e)
+    centre = mean.sum(axis=0, where=there) / _positive(there.sum(axis=0))
     anomaly = _scale((mean - centre) ** 2, prior)
     # rounding of float32 fields near 280 is no anomaly
     anomaly = np.where(anomaly > 1e-6 * np.abs(centre), anomaly, 0.0)
@@ -111,28 +117,37 @@ def _minimise(
 
 def _pooled(sample: _Sample) -> tuple[Array, bool]:
     """Parameters of all points together, in their standardised units."""
-    stride = max(1, -(-sample.e.size // POOLED_SAMPLES))
-    e, u, v = (part.reshape(-1, 1)[::stride] for part in (sample.e, sample.u, sample.v))
+    there = ~np.isnan(sample.e)
+    stride = max(1, -(-int(there.sum()) // POOLED_SAMPLES))
+    e, u, v = (part[there][::stride, None] for part in (sample.e, sample.u, sample.v))
     theta, good = _minimise(e, u, v, np.array(START), 0.0)
     return theta[0], bool(good[0])
 
 
 def fit_coefficients(
-    mean: Array, variance: Array, truth: Array, *, prior: float = 2.0, pool: bool = False
+    mean: Array,
+    variance: Array,
+    truth: Array,
+    *,
+    prior: float = 2.0,
+    pool: bool = False,
+    least: int = 2,
 ) -> Coefficients:
     """Minimise the mean CRPS over dates at every point.
 
     Parameters
     ----------
     mean, variance, truth
-        (dates, points) float64, finite: ensemble mean, unbiased variance of the members (zeros
-        for one member), and analysis.
+        (dates, points) float64: ensemble mean, unbiased variance of the members (zeros for one
+        member), and analysis. A date with NaN in one of them does not count at that point.
     prior
         Pull towards the coefficients of all points together: a quadratic penalty with the
         weight of so many dates. It lets two dates do, and is lost among hundreds. Without it
         a mean or a variance that is constant in training has no say (b = 1, d = 0).
     pool
         One set of coefficients for all points; ``prior`` is then of no effect.
+    least
+        Points with gaps and fewer dates than this take the coefficients of ``pool``.
 
     Returns
     -------
@@ -142,19 +157,26 @@ def fit_coefficients(
     Raises
     ------
     InputError
-        Shapes differ, or there is one date only and no prior.
+        Shapes differ, no date is left, or there is one date only and no prior.
     """
     if not (mean.shape == variance.shape == truth.shape and mean.ndim == 2 and mean.size):
         raise InputError(f"EMOS: shapes {mean.shape}, {variance.shape}, {truth.shape} do not fit")
     dates, points = mean.shape
+    there = np.isfinite(mean) & np.isfinite(variance) & np.isfinite(truth)
+    if not there.any():
+        raise InputError("EMOS: no date has both a forecast and an analysis")
     if pool:
-        one = [part.reshape(-1, 1) for part in (mean, variance, truth)]
+        one = [part[there][:, None] for part in (mean, variance, truth)]
         single = fit_coefficients(one[0], one[1], one[2], prior=0.0)
         a, b, c, d = (np.repeat(part, points) for part in single[:4])
         return Coefficients(a, b, c, d, single.failed * points)
+    few = there.sum(axis=0) < min(least, dates)
+    if few.any():
+        return _with_few(mean, variance, truth, few, prior)
     if dates < 2 and prior == 0:
         raise InputError("EMOS on one training date needs a prior above zero")
-    sample = _standardise(mean, variance, truth, prior)
+    masked = [np.where(there, part, np.nan) for part in (mean, variance, truth)]
+    sample = _standardise(masked[0], masked[1], masked[2], prior)
     centre, _ = _pooled(sample)
     theta, good = _minimise(sample.e, sample.u, sample.v, centre, prior)
     tilt = np.where(sample.anomaly > 0, theta[:, 1] * sample.error / _positive(sample.anomaly), 0.0)
@@ -171,7 +193,21 @@ def fit_coefficients(
     )
 
 
-class EmosSettings(Strict):
+def _with_few(
+    mean: Array, variance: Array, truth: Array, few: NDArray[np.bool_], prior: float
+) -> Coefficients:
+    """Coefficients of their own for the points that are not ``few``, those of all for the rest."""
+    pooled = fit_coefficients(mean, variance, truth, pool=True)
+    if few.all():
+        return pooled._replace(pooled=int(few.sum()))
+    rest = [part[:, ~few] for part in (mean, variance, truth)]
+    own = fit_coefficients(rest[0], rest[1], rest[2], prior=prior, least=1)
+    for into, part in zip(pooled[:4], own[:4], strict=True):
+        into[~few] = part
+    return pooled._replace(failed=own.failed, pooled=int(few.sum()))
+
+
+class EmosSettings(PointSettings):
     """Settings of :class:`LocalEmos`."""
 
     scope: Literal["local", "global"] = "local"
@@ -200,11 +236,9 @@ class LocalEmos(ParameterMethod):
         InputError
             No training dates, no analyses, NaN, or different grids.
         """
-        truth = training_truth(data, self.name)
+        mean, truth = training_pairs(data, self.name)
         members = on_dates(target_members(data.forecast, self.target), data.train, "forecast")
-        mean, spread = _moments(members)
-        mean, spread = complete(mean.load(), "forecast"), complete(spread.load(), "forecast")
-        check_aligned(mean, truth, ("the forecast", "the analysis"))
+        spread = complete(_spread(members).load(), "forecast")
         grid = mean.isel(time=0, drop=True)
         flat = [
             part.transpose("time", *grid.dims)
@@ -218,6 +252,7 @@ class LocalEmos(ParameterMethod):
             flat[2],
             prior=self.settings.prior,
             pool=self.settings.scope == "global",
+            least=self.settings.least_dates,
         )
         fields = {
             name: xr.DataArray(values.reshape(grid.shape), dims=grid.dims, coords=grid.coords)
@@ -225,9 +260,8 @@ class LocalEmos(ParameterMethod):
         }
         units = truth.attrs.get("units", "1")
         fields["a"].attrs["units"], fields["c"].attrs["units"] = units, f"({units})2"
-        self.parameters = xr.Dataset(
-            fields, attrs={"dates": len(data.train), "not_converged": fit.failed}
-        )
+        counts = {"dates": len(data.train), "not_converged": fit.failed, "pooled": fit.pooled}
+        self.parameters = xr.Dataset(fields, attrs=counts)
         return self
 
     def mean_spread(self, forecast: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
@@ -241,7 +275,7 @@ class LocalEmos(ParameterMethod):
         members = target_members(forecast, self.target)
         parameters = self.fitted()
         same_grid(parameters, members)
-        mean, spread = _moments(members)
+        mean, spread = ensemble_mean(members), _spread(members)
         centre = parameters["a"] + parameters["b"] * mean
         sd = (parameters["c"] + parameters["d"] * spread.astype(np.float64) ** 2) ** 0.5
         return (
@@ -255,9 +289,8 @@ class LocalEmos(ParameterMethod):
         return distribution.normal(mean, spread, **self.dist_attrs())
 
 
-def _moments(members: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
-    """Mean and spread of the members; the spread of one member is zero."""
-    mean = ensemble_mean(members)
+def _spread(members: xr.DataArray) -> xr.DataArray:
+    """Spread of the members; that of one member is zero."""
     if members.sizes["number"] == 1:
-        return mean, xr.zeros_like(mean)
-    return mean, ensemble_spread(members)
+        return xr.zeros_like(members.isel(number=0, drop=True))
+    return ensemble_spread(members)

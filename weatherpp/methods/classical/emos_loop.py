@@ -21,9 +21,9 @@ def _evaluate(
 
     With r = e - shift - tilt u, s^2 = gamma^2 + delta^2 v + FLOOR, z = r / s the CRPS has the
     derivatives -(2 Phi - 1) by the mean and 2 phi - 1 / sqrt(pi) by s, and second derivatives
-    2 phi / s times (1, z; z, z^2).
+    2 phi / s times (1, z; z, z^2). Dates where e is NaN are left out.
     """
-    n = e.shape[0]
+    n = 0
     for i in range(SIZE):
         grad[i] = 0.0
         for j in range(SIZE):
@@ -32,7 +32,10 @@ def _evaluate(
     dm = np.zeros(SIZE)
     ds = np.zeros(SIZE)
     gamma, delta = theta[2], theta[3]
-    for t in range(n):
+    for t in range(e.shape[0]):
+        if math.isnan(e[t]):
+            continue
+        n += 1
         var = gamma * gamma + delta * delta * v[t] + FLOOR
         s = math.sqrt(var)
         z = (e[t] - theta[0] - theta[1] * u[t]) / s
@@ -51,6 +54,7 @@ def _evaluate(
         hess[2, 2] += by_s * (1.0 - ds[2] * ds[2]) / s
         hess[3, 3] += by_s * (v[t] - ds[3] * ds[3]) / s
         hess[3, 2] -= by_s * ds[2] * ds[3] / s
+    n = max(n, 1)  # without a date the prior alone speaks
     for i in range(SIZE):
         gap = theta[i] - centre[i]
         total += 0.5 * prior * gap * gap

@@ -10,21 +10,23 @@ from pydantic import Field
 
 from weatherpp import distribution
 from weatherpp.data.fields import ensemble_mean, ensemble_spread
+from weatherpp.errors import InputError
 from weatherpp.methods.base import FitData
 from weatherpp.methods.classical.common import (
     ParameterMethod,
+    PointSettings,
     complete,
     on_dates,
     same_grid,
     target_members,
+    too_few,
 )
-from weatherpp.recipe import Strict
 from weatherpp.verify.scores import check_aligned
 
 FLOOR = 0.05  # of the mean full spread at a grid point: a prediction is never below this
 
 
-class SpreadSettings(Strict):
+class SpreadSettings(PointSettings):
     """Settings of :class:`SpreadRegression`."""
 
     prior: float = Field(
@@ -39,7 +41,7 @@ class SpreadRegression(ParameterMethod):
     slope is drawn towards that of all points together, :math:`b_0`, as if this had been seen
     on ``prior`` dates of average variance:
     :math:`b = (\sum s'S' + n_0 v_0 b_0) / (\sum s'^2 + n_0 v_0)`; so it works with few dates,
-    and the pull is lost among many.
+    and the pull is lost among many. Points with gaps and few dates take the line of all points.
     """
 
     name: ClassVar[str] = "spread-regression"
@@ -60,21 +62,31 @@ class SpreadRegression(ParameterMethod):
         x = complete(ensemble_spread(members).load(), "forecast").astype(np.float64)
         y = complete(ensemble_spread(full).load(), "full ensemble").astype(np.float64)
         check_aligned(x, y, ("the forecast", "the full ensemble"))
+        both = x.notnull() & y.notnull()
+        if not bool(both.any()):
+            raise InputError(f"method {self.name}: every training date lacks a member")
+        few = too_few(both, self.settings.least_dates)
+        x, y = x.where(both), y.where(both)
         dx, dy = x - x.mean("time"), y - y.mean("time")
         pooled = float(((x - x.mean()) ** 2).sum())
         slope0 = float(((x - x.mean()) * (y - y.mean())).sum()) / pooled if pooled > 0 else 0.0
         prior = self.settings.prior * float((dx**2).mean())
         over = (dx * dy).sum("time") + prior * slope0
         under = (dx**2).sum("time") + prior
-        slope = (over / under.where(under > 0, 1.0)).where(under > 0, slope0)
+        slope = (over / under.where(under > 0, 1.0)).where(~few & (under > 0), slope0)
         units = y.attrs.get("units", "1")
+        centre_x, centre_y = (part.mean("time").where(~few, part.mean()) for part in (x, y))
         self.parameters = xr.Dataset(
             {
                 "slope": slope,
-                "intercept": (y.mean("time") - slope * x.mean("time")).assign_attrs(units=units),
-                "floor": (FLOOR * y.mean("time")).assign_attrs(units=units),
+                "intercept": (centre_y - slope * centre_x).assign_attrs(units=units),
+                "floor": (FLOOR * centre_y).assign_attrs(units=units),
             },
-            attrs={"dates": x.sizes["time"], "pooled_slope": slope0},
+            attrs={
+                "dates": x.sizes["time"],
+                "pooled_slope": slope0,
+                "pooled": int(few.sum()),
+            },
         ).drop_vars("step", errors="ignore")
         return self
 

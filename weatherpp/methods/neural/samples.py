@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from weatherpp.conventions import exists_on, grid_dims, hours
+from weatherpp.conventions import exists_on, grid_dims
+from weatherpp.data.chunks import Fields, choose_fields, known, own_levels
 from weatherpp.errors import InputError
 from weatherpp.methods.neural.networks.padding import Topology
 
@@ -53,12 +54,8 @@ class Block:
         """Names such as ``spread:z500@48h``, in the order of :func:`assemble`."""
         layers: list[str] = [kind for kind in self.kinds if kind != "members"]
         layers += [f"member{number}" for number in self.members]
-        return [
-            f"{layer}:{self.variable}{level}@{hour:g}h"
-            for layer in layers
-            for hour in self.hours
-            for level in (self.levels or ("",))
-        ]
+        fields = Fields(self.variable, self.levels, self.hours)
+        return [f"{layer}:{name}" for layer in layers for name in fields.names]
 
 
 def plane(field: xr.DataArray | xr.Dataset) -> tuple[str, str]:
@@ -103,13 +100,6 @@ def area_weights(field: xr.DataArray) -> NDArray[np.float64]:
     return out
 
 
-def own_levels(variable: xr.DataArray) -> tuple[int, ...]:
-    """Levels (hPa) on which a variable has values; empty for one without levels."""
-    if "level" not in variable.dims:
-        return ()
-    return tuple(int(level) for level in exists_on(variable, "levels"))
-
-
 def plan(
     forecast: xr.Dataset,
     kinds: Sequence[Kind],
@@ -129,43 +119,26 @@ def plan(
     numbers = sorted(int(number) for number in forecast["number"].values)
     wanted = tuple(dict.fromkeys(k for k in kinds if k != "spread" or len(numbers) > 1))
     members = tuple(numbers) if "members" in wanted else ()
-    fields = [str(name) for name, da in forecast.data_vars.items() if "number" in da.dims]
-    _known("variable", variables, fields)
-    _known("level", levels, sorted({lv for name in fields for lv in own_levels(forecast[name])}))
-    _known("lead time (hours)", lead_hours, [hours(step) for step in forecast["step"].values])
-    blocks = []
-    for name in variables or fields:
-        own = own_levels(forecast[name])
-        on = tuple(level for level in own if not levels or level in levels)
-        leads = exists_on(forecast[name], "steps")
-        at = tuple(lead for lead in leads if not lead_hours or lead in lead_hours)
-        block = Block(name, on, at, wanted, members)
-        if at and block.names and (on or not own):
-            blocks.append(block)
+    chosen = choose_fields(forecast, variables, levels, lead_hours)
+    blocks = [Block(*fields, wanted, members) for fields in chosen]
+    blocks = [block for block in blocks if block.names]
     if not blocks:
         raise InputError("no predictors are left; check predictors, variables, levels and leads")
     return blocks
 
 
-def _known(what: str, chosen: Sequence[Any], known: Sequence[Any]) -> None:
-    for each in chosen:
-        if each not in known:
-            names = ", ".join(f"{k:g}" if isinstance(k, float) else str(k) for k in known)
-            raise InputError(f"the forecast has no {what} {each}; there are {names or 'none'}")
-
-
 def _layers(forecast: xr.Dataset, block: Block) -> xr.DataArray:
     """One block, dims (time, predictor, rows, columns), float32, lazy if the forecast is."""
-    _known("variable", [block.variable], [str(name) for name in forecast.data_vars])
+    known("variable", [block.variable], [str(name) for name in forecast.data_vars])
     field = forecast[block.variable].sortby("number")
     if "level" in field.dims:
-        _known(f"level of {block.variable}", block.levels, own_levels(field))
+        known(f"level of {block.variable}", block.levels, own_levels(field))
         field = field.sel(level=list(block.levels))
     else:
         field = field.expand_dims("level")
-    _known("lead time (hours)", block.hours, exists_on(field, "steps"))
+    known("lead time (hours)", block.hours, exists_on(field, "steps"))
     field = field.sel(step=pd.to_timedelta(list(block.hours), unit="h"))
-    _known("member", block.members, [int(number) for number in field["number"].values])
+    known("member", block.members, [int(number) for number in field["number"].values])
     if "spread" in block.kinds and field.sizes["number"] < 2:
         raise InputError("the model needs the members' spread; give at least two members")
     numbers = [int(number) for number in field["number"].values]

@@ -1,136 +1,41 @@
-"""GRIB files: checked message by message with eccodes, then read with cfgrib.
+"""GRIB files: every message looked at first, then placed in a table and read when needed.
 
-cfgrib and eccodes log and carry on when a file is cut off or when fields do not fit together.
-So every message is looked at first, and the fields that come out are counted against them.
+cfgrib and eccodes log and carry on when a file is cut off or when fields do not fit together, and
+cfgrib goes through the file again for every kind of field, one thread at a time. So the headers
+are read here, once, and counted; cfgrib says what one field of each kind means; and the values
+come straight from the message, from several threads if asked to.
 """
 
 from __future__ import annotations
 
 import logging
-import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import cfgrib
+import dask.array
 import eccodes
+import numpy as np
 import xarray as xr
+from cfgrib.dataset import get_values_in_order
+from numpy.typing import NDArray
 
+from weatherpp.data.grib_scan import Message, ensemble_types, is_turned, scan
 from weatherpp.errors import InputError
 
-WIND = ("u", "v", "u10", "v10", "u100", "v100")
-
-
-@dataclass(frozen=True)
-class Message:
-    """What one field holds; ``variable`` is cfgrib's name of it.
-
-    ``offset`` is where its message starts in the file, and which field of the message it is.
-    """
-
-    offset: tuple[int, int]
-    variable: str
-    units: str
-    level_type: str
-    level: int
-    data_type: str
-    number: int | None
-    total: int
-    date: int
-    time: int
-    step: str
-    step_type: str
-    grid: str
-    grid_type: str
-    points: int
-    along_grid: bool
-
-
-def scan(path: Path) -> list[Message]:
-    """All messages of a file, headers only.
-
-    Raises
-    ------
-    InputError
-        The file is missing, is not GRIB, is cut off, or has foreign bytes between messages.
-    """
-    messages: list[Message] = []
-    eccodes.codes_grib_multi_support_on()  # some centres pack u and v into one message
-    try:
-        with path.open("rb") as stream:
-            eccodes.codes_grib_multi_support_reset_file(stream)
-            while True:
-                before = stream.tell()
-                handle = eccodes.codes_grib_new_from_file(stream, headers_only=True)
-                if handle is None:
-                    _only_padding(path, before, None)
-                    break
-                try:
-                    start = int(eccodes.codes_get(handle, "offset"))
-                    _only_padding(path, before, start)
-                    again = bool(messages) and messages[-1].offset[0] == start
-                    offset = (start, messages[-1].offset[1] + 1 if again else 0)
-                    messages.append(_message(handle, offset))
-                finally:
-                    eccodes.codes_release(handle)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except eccodes.CodesInternalError as error:
-        raise InputError(
-            f"{path}: damaged or cut off after message {len(messages)} ({error}); fetch it again"
-        ) from None
-    finally:
-        eccodes.codes_grib_multi_support_off()
-    if not messages:
-        raise InputError(f"{path}: not a GRIB file, or an empty one")
-    return messages
-
-
-def _only_padding(path: Path, start: int, end: int | None) -> None:
-    """Between messages only zero bytes may stand; eccodes skips anything without a word."""
-    with path.open("rb") as stream:
-        stream.seek(start)
-        gap = stream.read() if end is None else stream.read(max(end - start, 0))
-    if gap.strip(b"\0"):
-        raise InputError(f"{path}: {len(gap)} bytes at {start} are no GRIB message; fetch it again")
-
-
-def _message(handle: int, offset: tuple[int, int]) -> Message:
-    def get(key: str, kind: type = str) -> object:
-        return eccodes.codes_get(handle, key, kind) if has(key) else kind()
-
-    def has(key: str) -> bool:
-        return bool(eccodes.codes_is_defined(handle, key))
-
-    def whole(key: str) -> int:
-        return int(str(get(key, int)))
-
-    return Message(
-        offset=offset,
-        variable=str(get("cfVarName")),
-        units=str(get("units")),
-        level_type=str(get("typeOfLevel")),
-        level=whole("level"),
-        data_type=str(get("dataType")),
-        number=whole("number") if has("number") else None,
-        total=whole("totalNumber"),
-        date=whole("dataDate"),
-        time=whole("dataTime"),
-        step=str(get("stepRange")),
-        step_type=str(get("stepType")),
-        grid=str(get("md5GridSection")),
-        grid_type=str(get("gridType")),
-        points=whole("numberOfDataPoints"),
-        along_grid=whole("uvRelativeToGrid") == 1,
-    )
+HEADS = ("number", "time", "step")
+MISSING = -1e30
+"""Stands for missing points while decoding; far from any value, exact enough in float32."""
+_MULTI = Lock()
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """cfgrib's log of skipped fields is replaced by the count below."""
+    """What cfgrib logs is an error here or of no concern."""
     logger = logging.getLogger("cfgrib")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -170,92 +75,220 @@ def read(
     if len(grids) > 1:
         sizes = ", ".join(str(m.points) for m in grids.values())
         raise InputError(f"{path}: {len(grids)} different grids ({sizes} points); split the file")
-    # each group on its own, so that no field can push another one out
+    members = ensemble_types(messages)
     groups: dict[tuple[str, ...], list[Message]] = {}
     for m in messages:
         groups.setdefault((m.variable, m.level_type, m.data_type, m.step_type), []).append(m)
-    with _quiet():
-        pieces = [_open(path, group) for group in groups.values()]
-    _count(path, messages, pieces, sparse)
-    along = {m.variable: f"{m.variable}_along_grid" for m in messages if is_turned(m)}
-    return [_lazy(_turned(_member(piece), along)) for piece in pieces]
+    first = next(iter(groups.values()))[0]
+    _check_places(path, first, _example(path, first))
+    return [_piece(path, group, group[0].data_type in members, sparse) for group in groups.values()]
 
 
-class _Fields(Mapping[tuple[int, int], cfgrib.Message]):
-    """Some fields of a file for cfgrib, which else goes through the whole file for each group."""
+def _piece(path: Path, group: list[Message], members: bool, sparse: bool) -> xr.Dataset:
+    """All fields of one kind as a table."""
+    first = group[0]
+    example = _example(path, first)
+    (name,) = example.data_vars
+    grid = [str(dim) for dim in example[name].dims]
+    keys: dict[str, list[Any]] = {
+        "number": [m.number or 0 for m in group],
+        "time": [m.initial for m in group],
+        "step": [m.lead for m in group],
+        first.level_type: [m.level for m in group],
+    }
+    if not members:
+        del keys["number"]
+    values = {dim: np.unique(np.asarray(found)) for dim, found in keys.items()}
+    # what has one value is a scalar coordinate, as in cfgrib
+    dims = [dim for dim, found in values.items() if found.size > 1]
+    at = tuple(np.searchsorted(values[dim], keys[dim]) for dim in dims)
+    table = np.full([values[dim].size for dim in dims], -1, dtype=np.int64)
+    if dims:
+        table[at] = np.arange(len(group))
+    else:
+        table[()] = 0
+    _count(path, name, table, len(group), sparse)
+    shape = tuple(example[name].sizes[dim] for dim in grid)
+    fields = Fields(path, tuple(m.place for m in group), table, shape)
+    # one date, lead time and level at a time, so that large files need not fit in memory
+    chunks = [-1 if dim == "number" else 1 for dim in dims] + [-1] * len(grid)
+    data = dask.array.from_array(fields, chunks, name=False, asarray=False)  # type: ignore
+    coords = {dim: _coordinate(example, dim, found, dim in dims) for dim, found in values.items()}
+    geography = {k: v.variable for k, v in example.coords.items() if set(v.dims) & set(grid)}
+    attrs = example[name].attrs
+    out = xr.Dataset({name: ([*dims, *grid], data, attrs)}, {**geography, **coords})
+    return _turned(out.assign_coords(valid_time=out["time"] + out["step"]), first)
 
-    def __init__(self, path: Path, offsets: list[tuple[int, int]]) -> None:
-        self.path, self.offsets = path, offsets
+
+def _coordinate(
+    example: xr.Dataset, dim: str, values: NDArray[Any], whole: bool
+) -> tuple[tuple[str, ...], NDArray[Any], dict[str, Any]]:
+    attrs = dict(example[dim].attrs) if dim in example.coords else {}
+    return (dim,) if whole else (), values if whole else values[0], attrs
+
+
+def _count(path: Path, name: object, table: NDArray[np.int64], fields: int, sparse: bool) -> None:
+    """As many slots as fields: none lost, none twice, none invented."""
+    placed = int((table >= 0).sum())
+    if placed < fields:
+        raise InputError(
+            f"{path}: {fields - placed} of {fields} fields of {name} stand twice; is the file two "
+            "files put together?"
+        )
+    if table.size > fields and not sparse:
+        raise InputError(
+            f"{path}: {name} has {fields} fields for {table.size} combinations of date, lead "
+            "time and member; if gaps are meant, set missing_values: expected in the catalog "
+            "entry"
+        )
+
+
+class _One(Mapping[tuple[int, int], cfgrib.Message]):
+    """One field of a file, for cfgrib."""
+
+    def __init__(self, path: Path, message: Message) -> None:
+        self.path, self.message = path, message
 
     def __getitem__(self, offset: tuple[int, int]) -> cfgrib.Message:
-        with self.path.open("rb") as stream:
-            return cfgrib.Message.from_file(stream, offset)
+        return _message(self.path, self.message.place)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        return iter(self.offsets)
+        return iter([self.message.offset])  # which one does not matter
 
     def __len__(self) -> int:
-        return len(self.offsets)
+        return 1
 
 
-def _open(path: Path, group: list[Message]) -> xr.Dataset:
-    fields: Any = _Fields(path, [message.offset for message in group])
+def _message(path: Path, place: tuple[int, int, int]) -> cfgrib.Message:
+    offset, number, length = place
+    with _MULTI, path.open("rb") as stream:
+        # cfgrib switches the support of several fields in a message on and off for all threads
+        return cfgrib.Message.from_file(stream, offset if length else (offset, number))
+
+
+def _example(path: Path, message: Message) -> xr.Dataset:
+    """What cfgrib makes of one field: names, attributes, grid."""
+    one: Any = _One(path, message)
     try:
-        ds: xr.Dataset = xr.open_dataset(
-            fields, engine="cfgrib", decode_timedelta=True, backend_kwargs={"errors": "raise"}
-        )
+        with _quiet():
+            ds: xr.Dataset = xr.open_dataset(
+                one, engine="cfgrib", decode_timedelta=True, backend_kwargs={"errors": "raise"}
+            )
     except (ValueError, EOFError, KeyError) as error:  # cfgrib's own errors are ValueErrors
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(
-            f"{path}: the fields of {group[0].variable} do not fit together ({text})"
-        ) from None
+        raise InputError(f"{path}: {message.variable} cannot be understood ({text})") from None
     return ds
 
 
-def _count(path: Path, messages: list[Message], pieces: list[xr.Dataset], sparse: bool) -> None:
-    """As many slots as messages: none lost, none twice, none invented."""
-    slots: Counter[str] = Counter()
-    for piece in pieces:
-        for name, da in piece.data_vars.items():
-            grid = {"latitude", "longitude", "y", "x", "values"}
-            slots[str(name)] += math.prod(n for dim, n in da.sizes.items() if dim not in grid)
-    for name, count in Counter(message.variable for message in messages).items():
-        if slots[name] < count:
+def _check_places(path: Path, message: Message, example: xr.Dataset) -> None:
+    """Refuse a grid whose points are not where cfgrib says, such as one stored by columns."""
+    if not {"latitude", "longitude"} <= set(example.coords):
+        return
+    (da,) = example.data_vars.values()
+    field = _message(path, message.place)
+    for name in ("latitude", "longitude"):
+        said = example[name].broadcast_like(da).transpose(*da.dims).values
+        try:
+            points = np.asarray(field[f"{name}s"], dtype=float)
+        except KeyError:  # no places for such a grid; what uses it says so
+            return
+        away = (points.reshape(da.shape) - said + 180.0) % 360.0 - 180.0
+        if np.abs(away).max() > 1e-3:
             raise InputError(
-                f"{path}: {count - slots[name]} of {count} fields of {name} stand twice or cannot "
-                "be placed; is the file two files put together?"
-            )
-        if slots[name] > count and not sparse:
-            raise InputError(
-                f"{path}: {name} has {count} fields for {slots[name]} combinations of date, lead "
-                "time and member; if gaps are meant, set missing_values: expected in the catalog "
-                "entry"
+                f"{path}: the points of {message.variable} are stored in an order that cannot be "
+                "read; convert the file to rows from west to east (cdo, eccodes)"
             )
 
 
-def _member(piece: xr.Dataset) -> xr.Dataset:
-    """Drop cfgrib's number 0 from fields that are not members of an ensemble."""
-    if "number" not in piece.coords or piece["number"].ndim:
+class Fields:
+    """Fields of one kind in a file as an array, decoded when they are indexed.
+
+    Parameters
+    ----------
+    path
+        The file.
+    places
+        (offset of the message, number of the field in it, length of the message, 0 if it holds
+        several fields) of each field.
+    table
+        Which of them stands where; -1 where there is none.
+    grid
+        Shape of a field.
+    """
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(
+        self,
+        path: Path,
+        places: tuple[tuple[int, int, int], ...],
+        table: NDArray[np.int64],
+        grid: tuple[int, ...],
+    ) -> None:
+        self.path, self.places, self.table, self.grid = path, places, table, grid
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the table and of a field."""
+        return (*self.table.shape, *self.grid)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def __getitem__(self, index: tuple[Any, ...]) -> NDArray[np.float32]:
+        head, inside = index[: self.table.ndim], index[self.table.ndim :]
+        chosen = self.table[head]
+        out = np.full((*np.shape(chosen), *self.grid), np.nan, dtype=np.float32)
+        with self.path.open("rb") as stream:
+            for at, field in np.ndenumerate(chosen):
+                if field >= 0:
+                    out[at] = _decode(self.path, stream, self.places[field], self.grid)
+        return out[(..., *inside)] if inside else out
+
+
+def _decode(path: Path, stream: Any, place: tuple[int, int, int], grid: tuple[int, ...]) -> Any:
+    offset, _, length = place
+    if not length:
+        message = _message(path, place)
+        message["missingValue"] = MISSING
+        values = get_values_in_order(message, grid)
+    else:
+        stream.seek(offset)
+        values = _values(path, stream.read(length), grid)
+    values = np.asarray(values, dtype=np.float32).reshape(grid)
+    missing = values == np.float32(MISSING)
+    if missing.any():
+        values[missing] = np.nan
+    return values
+
+
+def _values(path: Path, content: bytes, grid: tuple[int, ...]) -> Any:
+    try:
+        handle = eccodes.codes_new_from_message(content)
+    except eccodes.CodesInternalError as error:
+        raise InputError(f"{path}: damaged ({error}); fetch it again") from None
+    try:
+        eccodes.codes_set(handle, "missingValue", MISSING)
+        try:
+            values = eccodes.codes_get_array(handle, "values", np.float32)
+        except eccodes.FunctionNotImplementedError:  # some packings know double precision alone
+            values = eccodes.codes_get_array(handle, "values", float).astype(np.float32)
+        if len(grid) == 2 and eccodes.codes_get(handle, "alternativeRowScanning", int):
+            values = values.reshape(grid)
+            values[1::2] = values[1::2, ::-1].copy()
+    except eccodes.CodesInternalError as error:
+        raise InputError(f"{path}: a field cannot be decoded ({error})") from None
+    finally:
+        eccodes.codes_release(handle)
+    return values
+
+
+def _turned(piece: xr.Dataset, message: Message) -> xr.Dataset:
+    """Winds along a turned grid get another name, so that nobody takes them for eastward ones."""
+    if not is_turned(message):
         return piece
-    attrs = next(iter(piece.data_vars.values())).attrs
-    member = attrs.get("GRIB_dataType") in ("cf", "pf") or int(attrs.get("GRIB_totalNumber", 0)) > 1
-    return piece if member else piece.drop_vars("number")
-
-
-def is_turned(message: Message) -> bool:
-    """Whether a wind component points along the rows of a turned grid, not to the east."""
-    regular = message.grid_type in ("regular_ll", "regular_gg")
-    return message.along_grid and not regular and message.variable in WIND
-
-
-def _turned(piece: xr.Dataset, along: dict[str, str]) -> xr.Dataset:
-    """Such winds get another name, so that nobody takes them for eastward ones."""
-    for name in set(along) & set(map(str, piece.data_vars)):
-        piece[name].attrs.pop("standard_name", None)
-        piece = piece.rename({name: along[name]})
-    return piece
-
-
-def _lazy(piece: xr.Dataset) -> xr.Dataset:
-    """A dask chunk for each date and lead time, so that large files need not fit in memory."""
-    return piece.chunk({dim: 1 for dim in ("time", "step") if dim in piece.dims})
+    (name,) = piece.data_vars
+    piece[name].attrs.pop("standard_name", None)
+    return piece.rename({name: f"{name}_along_grid"})

@@ -12,7 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from weatherpp.conventions import UNITS, VARIABLES, Kind, exists_on, grid_dims, hours
-from weatherpp.data import grib, netcdf
+from weatherpp.data import grib_scan, netcdf
 from weatherpp.data.archive import Archive
 from weatherpp.data.canonical import canonical_name, canonicalise, widest_gap
 from weatherpp.errors import InputError
@@ -85,7 +85,7 @@ def inspect(path: str | Path) -> Inspection:
 
 
 def _grib(path: Path) -> Inspection:
-    messages = grib.scan(path)
+    messages = grib_scan.scan(path)
     out = Inspection(path, [f"GRIB, {_count(len(messages), 'field')}"])
     for variable in dict.fromkeys(message.variable for message in messages):
         own = [message for message in messages if message.variable == variable]
@@ -103,11 +103,12 @@ def _grib(path: Path) -> Inspection:
             out.missing.append(f"the variable {variable} is not known; it will not be read")
         elif not _known_units(name, own[0].units):
             out.missing.append(f"{name} has the unknown units '{own[0].units}'")
-        if grib.is_turned(own[0]):
+        if grib_scan.is_turned(own[0]):
             out.missing.append(f"{name} points along the grid, not to the east or north")
         if name in VARIABLES and VARIABLES[name].aloft and others:
             out.missing.append(f"{name} on {others[0]} levels; pressure levels are needed")
-    members = _member_numbers(messages)
+    types = grib_scan.ensemble_types(messages)
+    members = sorted({m.number or 0 for m in messages if m.data_type in types})
     dates = pd.DatetimeIndex(sorted({pd.Timestamp(f"{m.date:08d} {m.time:04d}") for m in messages}))
     _members(out, members)
     _dates(out, dates, "initial time")
@@ -124,13 +125,6 @@ def _grib(path: Path) -> Inspection:
     if {m.data_type for m in messages} != {"an"}:
         out.missing.append(NO_TRUTH)
     return out
-
-
-def _member_numbers(messages: Sequence[grib.Message]) -> list[int]:
-    """Numbers of ensemble members; 0 alone may also be written where there is no ensemble."""
-    members = [m for m in messages if m.number is not None]
-    sure = {m.data_type for m in members if m.number or m.total > 1} | {"cf", "pf"}
-    return sorted({m.number or 0 for m in members if m.data_type in sure})
 
 
 def _dataset(path: Path, what: str) -> Inspection:

@@ -111,14 +111,14 @@ class Job:
         root = Path(source.root) if source.root else None
 
         def work() -> None:
-            ingest(entry, path, root, self.terminal.update)
+            ingest(entry, path, root, self.terminal.update, overwrite=True)
 
         inputs = [
             digest([path.name, file_digest(path)])
             for group in ("forecast", "analysis", "static", "apply")
             for path in entry.paths(group, root)
         ]
-        return self.run.task("ingest/archive", [entry], inputs, [path], work)
+        return self.run.task("ingest/archive", [entry], inputs, [path], work, resumable=True)
 
     @property
     def archive_path(self) -> Path:

@@ -8,8 +8,8 @@ bits a value; about 1.2 GB), then turns it into Zarr twice, each in a process of
 * peer: ``xr.open_mfdataset(..., engine="cfgrib").to_zarr(...)``,
 * ours: :func:`weatherpp.data.ingest.ingest`, which also checks every value.
 
-Goals: at least twice as fast, at most a quarter of the memory. Memory is the highest resident set of
-the process, libraries included.
+Goals: at least twice as fast, at most a quarter of the memory. Memory is the highest resident set
+of the process, libraries included.
 """
 
 from __future__ import annotations
@@ -173,9 +173,8 @@ def main() -> None:
             }
         )
     for result in results:
-        print(
-            f"{result['name']}: {result['value']:.2f} (goal {result['goal']}, {'holds' if result['holds'] else 'DOES NOT HOLD'})"
-        )
+        verdict = "holds" if result["holds"] else "DOES NOT HOLD"
+        print(f"{result['name']}: {result['value']:.2f} (goal {result['goal']}, {verdict})")
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

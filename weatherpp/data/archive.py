@@ -13,7 +13,8 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -102,7 +103,7 @@ class Archive:
                 return str(manifest["content"])
         except (OSError, ValueError, KeyError, TypeError):
             pass
-        return _content_hash(self.path)
+        return content_hash(self.path)
 
     def _group(self, name: str, kind: Kind | None) -> xr.Dataset:
         where = f"{self.path} ({name})"
@@ -208,20 +209,19 @@ def _write_group(store: Path, group: str, ds: xr.Dataset) -> None:
     ds.to_zarr(store, group=group, mode="w", zarr_format=3, consolidated=False, encoding=encoding)
 
 
-def seal(path: Path, sources: Sequence[Mapping[str, Any]] = ()) -> str:
+def seal(path: Path, more: Mapping[str, Any] | None = None) -> str:
     """Write the manifest of a finished store; returns its content hash.
 
     Parameters
     ----------
     path
         The store.
-    sources
-        The files it was made from: name, size and hash of each.
+    more
+        What else the manifest is to hold, such as the files it was made from.
     """
-    content = _content_hash(path)
-    manifest = {"content": content, "files": _census(path), "sources": list(sources)}
-    text = json.dumps(manifest, indent=2, sort_keys=True)
-    write_whole(path / MANIFEST, text + "\n")
+    content = content_hash(path)
+    manifest = {**(more or {}), "content": content, "files": _census(path)}
+    write_whole(path / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True) + "\n")
     return content
 
 
@@ -234,10 +234,16 @@ def _census(path: Path) -> dict[str, int]:
     return {"count": len(files), "bytes": sum(file.stat().st_size for file in files)}
 
 
-def _content_hash(path: Path) -> str:
+def content_hash(path: Path) -> str:
+    """Hash of a store's content, the same on every machine; reads all files but the manifest."""
+    files = _files(path)
     total = hashlib.sha256()
-    for file in _files(path):
-        with file.open("rb") as stream:
-            content = hashlib.file_digest(stream, "sha256").hexdigest()
-        total.update(f"{file.relative_to(path).as_posix()} {content}\n".encode())
+    with ThreadPoolExecutor() as pool:
+        for file, content in zip(files, pool.map(_hash, files), strict=True):
+            total.update(f"{file.relative_to(path).as_posix()} {content}\n".encode())
     return total.hexdigest()[:32]
+
+
+def _hash(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -13,6 +14,7 @@ import numpy as np
 import xarray as xr
 import zarr
 
+from weatherpp import __version__
 from weatherpp.conventions import VARIABLES, Kind, check, grid_dims, listed
 from weatherpp.data import grib, netcdf
 from weatherpp.data.archive import Archive, seal
@@ -21,6 +23,7 @@ from weatherpp.data.catalog import CatalogEntry, Group
 from weatherpp.data.checks import check_dataset
 from weatherpp.data.join import Layout, join, lay_out
 from weatherpp.data.matching import snap
+from weatherpp.data.reuse import take_over
 from weatherpp.data.writing import JOURNAL, Journal, create_group, write
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.files import file_digest, write_whole
@@ -56,7 +59,8 @@ def ingest(
     progress
         Called with (description, done, total) after each file and after each block of fields.
     overwrite
-        Replace an archive that is there, at the very end.
+        Replace an archive that is there, at the very end. What it holds of files that have not
+        changed is taken over and not read again.
     scheduler
         Address of a dask.distributed scheduler; see :func:`weatherpp.data.writing.write`.
 
@@ -71,23 +75,26 @@ def ingest(
     if out.exists() and not overwrite:
         raise ConfigError(f"{out}: is there already; remove it or choose another folder")
     layouts = _layouts(entry, root, progress)
+    states = {str(path): _state(path) for path in _files(entry, root)}
+    made = digest(entry, __version__)
     work = out.with_name(f".{out.name}.partial")
-    store = work / "store"
-    identity = digest(entry, *(_state(path) for path in _files(entry, root)))
-    plan = work / "plan"
+    store, plan = work / "store", work / "plan"
+    identity = digest(made, states)
     if not plan.is_file() or plan.read_text(encoding="utf-8") != identity:
         _create(work, store, entry, layouts)
         write_whole(plan, identity)
-    journal = Journal(work / JOURNAL)
-    try:
-        write(store, layouts, journal, sparse=entry.sparse, scheduler=scheduler, progress=progress)
-    except InputError:
-        # a file must be mended, so that nothing written here will be wanted
-        shutil.rmtree(work)
-        raise
-    finally:
-        journal.close()
-    seal(store, _sources(entry, root))
+    with closing(Journal(work / JOURNAL)) as journal:
+        if out.exists():
+            take_over(out, store, layouts, states, made, journal)
+        try:
+            write(
+                store, layouts, journal, sparse=entry.sparse, scheduler=scheduler, progress=progress
+            )
+        except InputError:
+            # a file must be mended, so that nothing written here will be wanted
+            shutil.rmtree(work)
+            raise
+    seal(store, {"made": made, "sources": _sources(entry, root, states)})
     if out.exists():
         shutil.rmtree(out)
     store.replace(out)
@@ -131,19 +138,26 @@ def _files(entry: CatalogEntry, root: str | Path | None) -> list[Path]:
 
 
 def _state(path: Path) -> list[Any]:
-    """What tells that a file is still the same one, without reading it."""
+    """What tells that a file is still the same one, without reading it: sizes, times of change."""
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-    states = [file.stat() for file in files]
-    return [str(path), *([s.st_size, s.st_mtime_ns] for s in states)]
+    return [[file.stat().st_size, file.stat().st_mtime_ns] for file in files]
 
 
-def _sources(entry: CatalogEntry, root: str | Path | None) -> list[dict[str, Any]]:
+def _sources(
+    entry: CatalogEntry, root: str | Path | None, states: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     """The files that an archive was made from, for its manifest."""
     folder, paths = entry.folder(root), _files(entry, root)
     with ThreadPoolExecutor() as pool:
         digests = list(pool.map(file_digest, paths))
     return [
-        {"file": path.relative_to(folder).as_posix(), "bytes": _size(path), "sha256": content}
+        {
+            "file": path.relative_to(folder).as_posix(),
+            "path": str(path),
+            "state": states[str(path)],
+            "bytes": _size(path),
+            "sha256": content,
+        }
         for path, content in zip(paths, digests, strict=True)
     ]
 

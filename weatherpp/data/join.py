@@ -83,12 +83,12 @@ class Whole:
         squeezed = out[tuple(0 if head.ndim == 0 else slice(None) for head in heads)]
         return squeezed[(..., *inside)] if inside else squeezed
 
-    def source(self, index: tuple[slice, ...]) -> str:
-        """Where the first of the fields of a part of the whole is from."""
+    def sources(self, index: tuple[slice, ...]) -> list[str]:
+        """Where the fields of a part of the whole are from, without repeats."""
         wanted = {
             dim: np.arange(n)[i] for dim, n, i in zip(self.dims, self.shape, index, strict=False)
         }
-        return next((part.where for part in self.holding(wanted)), self.parts[0].where)
+        return list(dict.fromkeys(part.where for part in self.holding(wanted)))
 
     def holding(self, wanted: Mapping[str, Index]) -> list[Part]:
         """The parts that have at least one of the fields at these places."""

@@ -119,7 +119,7 @@ def make_block(store: str, block: Block, what: tuple[Whole, xr.DataArray], spars
         if dim in template.coords
     }
     da = xr.DataArray(values, labels, template.dims, block.name, template.attrs)
-    check_values(da, whole.source(block.part), sparse)
+    check_values(da, ", ".join(whole.sources(block.part)[:1]), sparse)
     array: Any = zarr.open_array(store, path=f"{block.group}/{block.name}", mode="r+")
     array[block.part] = values
     return block.key

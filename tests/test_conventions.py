@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pandas as pd
 import pytest
 import xarray as xr
 from synthetic import make_datasets
@@ -15,7 +13,6 @@ from weatherpp.conventions import (
     VARIABLES,
     annotate,
     check,
-    check_finite,
     exists_on,
     grid_dims,
 )
@@ -46,7 +43,6 @@ def test_annotate_sets_all_three_and_drops_units_of_times(forecast: xr.Dataset) 
 
 def test_canonical_passes(forecast: xr.Dataset) -> None:
     check(forecast, "x")
-    check_finite(forecast, "x")  # NaN on levels a variable does not have is no fault
     assert grid_dims(forecast) == ("latitude", "longitude")
     assert exists_on(forecast["z"], "levels") == [200, 500, 800]
     assert exists_on(forecast["z"], "steps") == [24, 48]
@@ -74,16 +70,3 @@ def test_check_names_place_and_fault(fault: str, forecast: xr.Dataset) -> None:
         check(change(forecast), "file.nc")
     assert str(caught.value).startswith("file.nc: ")
     assert "\n" not in str(caught.value)
-
-
-def test_missing_values_are_counted_with_their_date(forecast: xr.Dataset) -> None:
-    forecast["z"][1, 0, 2, 2, :2, 3] = np.nan
-    date = pd.Timestamp(forecast["time"].values[1])
-    with pytest.raises(InputError, match=f"z at {date:%Y-%m-%d} 00Z has 2 missing values"):
-        check_finite(forecast, "file.nc")
-
-
-def test_infinite_is_missing_too(forecast: xr.Dataset) -> None:
-    forecast["t"][0, 0, 0, 1, 0, 0] = np.inf
-    with pytest.raises(InputError, match=r"t at .* 1 missing"):
-        check_finite(forecast, "file.nc")

@@ -331,38 +331,3 @@ def check(ds: xr.Dataset, where: str, kind: Kind = "forecast") -> None:
                 f"{where}: {name} is in '{da.attrs.get('units')}', "
                 f"not in {VARIABLES[str(name)].units}"
             )
-
-
-ABSURD = 1e20
-
-
-def check_finite(ds: xr.Dataset, where: str) -> None:
-    """Refuse missing values, except where a variable does not exist.
-
-    Missing are NaN, infinities, and values from 1e20 up: no field comes near that, but the
-    default fill value of netCDF is 9.97e36, and files forget to declare it.
-
-    Raises
-    ------
-    InputError
-        Naming variable, date and how many values are missing.
-    """
-    for name, da in ds.data_vars.items():
-        if "levels" in da.attrs and "level" in da.dims:
-            da = da.sel(level=exists_on(da, "levels"))
-        if "steps" in da.attrs and "step" in da.dims:
-            steps = [pd.Timedelta(hours=h) for h in exists_on(da, "steps")]
-            da = da.sel(step=steps)
-        date = next((d for d in ("time", "valid_time") if d in da.dims), None)
-        # comparison with NaN is False, so this finds NaN, infinities and undeclared fill values
-        bad = (~(abs(da) < ABSURD)).sum([d for d in da.dims if d != date])
-        bad = bad.compute()
-        if int(bad.sum()):
-            first = bad[date].values[bad.values > 0][0] if date else None
-            when = f" at {pd.Timestamp(first):%Y-%m-%d %HZ}" if first is not None else ""
-            count = int(bad.max() if date is None else bad.sel({date: first}))
-            raise InputError(
-                f"{where}: {name}{when} has {count} missing values of "
-                f"{da.size // (da.sizes[date] if date else 1)}; if that is meant, set "
-                "missing_values: expected in the catalog entry"
-            )

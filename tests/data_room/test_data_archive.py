@@ -43,12 +43,12 @@ def test_groups_are_optional(tmp_path: Path) -> None:
 
 def test_chunks_hold_whole_samples(tiny_archive: Archive) -> None:
     da = tiny_archive.forecast["z"]
-    sizes = chunk_sizes(da)
+    sizes = chunk_sizes(da.sizes)
     assert sizes["level"] == 1
     assert all(sizes[dim] == da.sizes[dim] for dim in ("step", "number", "latitude", "longitude"))
     assert np.prod(list(sizes.values())) * 4 <= 1_000_000
     wide = xr.DataArray(dask.array.zeros((3, 1_000_000)), dims=("time", "latitude"))
-    assert chunk_sizes(wide)["time"] == 1
+    assert chunk_sizes(wide.sizes)["time"] == 1
 
 
 def test_identity_is_of_the_content(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import math
 import os
 import shutil
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -102,7 +103,7 @@ class Archive:
                 return str(manifest["content"])
         except (OSError, ValueError, KeyError, TypeError):
             pass
-        return _content_hash(self.path)
+        return content_hash(self.path)
 
     def _group(self, name: str, kind: Kind | None) -> xr.Dataset:
         where = f"{self.path} ({name})"
@@ -116,7 +117,7 @@ class Archive:
         except (OSError, ValueError, KeyError) as error:
             raise InputError(f"{where}: damaged archive ({error})") from None
         # coordinates are small; loading them now spares every later look a read
-        ds = _nanoseconds(ds.assign_coords({name: ds[name].load() for name in ds.coords}))
+        ds = nanoseconds(ds.assign_coords({name: ds[name].load() for name in ds.coords}))
         # a store lists its variables as the file system does; results must not depend on that
         ds = ds[sorted(ds.data_vars, key=str)]
         if kind is not None:
@@ -169,7 +170,7 @@ def write_archive(
     return Archive.open(path)
 
 
-def _nanoseconds(ds: xr.Dataset) -> xr.Dataset:
+def nanoseconds(ds: xr.Dataset) -> xr.Dataset:
     """All times in nanoseconds: mixed units join by value but not by type."""
     names = [name for name in ds.coords if ds[name].dtype.kind in "mM"]
     return ds.assign_coords(
@@ -177,40 +178,50 @@ def _nanoseconds(ds: xr.Dataset) -> xr.Dataset:
     )
 
 
-def chunk_sizes(da: xr.DataArray) -> dict[str, int]:
-    """Chunk lengths: whole grid, all members and lead times, one level, few dates.
+def chunk_sizes(sizes: Mapping[Any, int], itemsize: int = 4) -> dict[str, int]:
+    """Chunk lengths for a field's dimensions: whole grid, all members and lead times, one level,
+    few dates.
 
     Few dates are as many as make about a megabyte, so that one sample is few whole reads and
     small grids do not fall into a crowd of tiny files.
     """
-    sizes = {str(dim): size for dim, size in da.sizes.items()}
-    if "level" in sizes:
-        sizes["level"] = 1
+    out = {str(dim): 1 if dim == "level" else size for dim, size in sizes.items()}
     for date in ("time", "valid_time"):
-        if date in sizes:
-            one = math.prod(size for dim, size in sizes.items() if dim != date)
-            dates = CHUNK_BYTES // max(one * da.dtype.itemsize, 1)
-            sizes[date] = max(1, min(sizes[date], dates))
-    return sizes
+        if date in out:
+            one = math.prod(size for dim, size in out.items() if dim != date)
+            out[date] = max(1, min(out[date], CHUNK_BYTES // max(one * itemsize, 1)))
+    return out
 
 
 def _write_group(store: Path, group: str, ds: xr.Dataset) -> None:
-    ds = _nanoseconds(ds)
+    ds = nanoseconds(ds)
     encoding: dict[Any, dict[str, Any]] = {}
     for name in ds.variables:
         ds[name].encoding = {}
     for name, da in ds.data_vars.items():
-        chunks = chunk_sizes(da) if grid_dims(da) else {str(d): n for d, n in da.sizes.items()}
+        chunks = (
+            chunk_sizes(da.sizes, da.dtype.itemsize)
+            if grid_dims(da)
+            else {str(d): n for d, n in da.sizes.items()}
+        )
         encoding[name] = {"chunks": tuple(chunks[str(dim)] for dim in da.dims)}
         ds[name] = da.chunk(chunks)
     ds.to_zarr(store, group=group, mode="w", zarr_format=3, consolidated=False, encoding=encoding)
 
 
-def seal(path: Path) -> str:
-    """Write the manifest of a finished store; returns its content hash."""
-    content = _content_hash(path)
-    text = json.dumps({"content": content, "files": _census(path)}, indent=2, sort_keys=True)
-    write_whole(path / MANIFEST, text + "\n")
+def seal(path: Path, more: Mapping[str, Any] | None = None) -> str:
+    """Write the manifest of a finished store; returns its content hash.
+
+    Parameters
+    ----------
+    path
+        The store.
+    more
+        What else the manifest is to hold, such as the files it was made from.
+    """
+    content = content_hash(path)
+    manifest = {**(more or {}), "content": content, "files": _census(path)}
+    write_whole(path / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True) + "\n")
     return content
 
 
@@ -223,10 +234,16 @@ def _census(path: Path) -> dict[str, int]:
     return {"count": len(files), "bytes": sum(file.stat().st_size for file in files)}
 
 
-def _content_hash(path: Path) -> str:
+def content_hash(path: Path) -> str:
+    """Hash of a store's content, the same on every machine; reads all files but the manifest."""
+    files = _files(path)
     total = hashlib.sha256()
-    for file in _files(path):
-        with file.open("rb") as stream:
-            content = hashlib.file_digest(stream, "sha256").hexdigest()
-        total.update(f"{file.relative_to(path).as_posix()} {content}\n".encode())
+    with ThreadPoolExecutor() as pool:
+        for file, content in zip(files, pool.map(_hash, files), strict=True):
+            total.update(f"{file.relative_to(path).as_posix()} {content}\n".encode())
     return total.hexdigest()[:32]
+
+
+def _hash(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

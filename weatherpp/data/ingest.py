@@ -1,22 +1,35 @@
-"""From a catalog entry to an archive: read, make canonical, join, check, write."""
+"""From a catalog entry to an archive: look, lay out, then read, check and write block by block."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import shutil
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 import xarray as xr
+import zarr
 
-from weatherpp.conventions import VARIABLES, Kind, annotate, check, check_finite, grid_dims, listed
+from weatherpp import __version__
+from weatherpp.conventions import VARIABLES, Kind, check, grid_dims, listed
 from weatherpp.data import grib, netcdf
-from weatherpp.data.archive import Archive, write_archive
+from weatherpp.data.archive import Archive, seal
 from weatherpp.data.canonical import canonical_name, canonicalise
 from weatherpp.data.catalog import CatalogEntry, Group
-from weatherpp.data.join import join
+from weatherpp.data.checks import check_dataset
+from weatherpp.data.join import Layout, join, lay_out
 from weatherpp.data.matching import snap
+from weatherpp.data.reuse import take_over
+from weatherpp.data.writing import JOURNAL, Journal, create_group, write
 from weatherpp.errors import ConfigError, InputError
+from weatherpp.files import file_digest, write_whole
+from weatherpp.recipe import digest
 
+GROUPS: tuple[Group, ...] = get_args(Group)
 Progress = Callable[[str, float, float], None]
 
 
@@ -26,11 +39,14 @@ def ingest(
     root: str | Path | None = None,
     progress: Progress | None = None,
     overwrite: bool = False,
+    scheduler: str | None = None,
 ) -> Archive:
-    """Read a source whole and write it as an archive.
+    """Write a source as an archive; go on where an interrupted attempt stopped.
 
-    Fields are stored in single precision. All files are checked before anything is written.
-    Forecasts that wait for their truth (``apply``) are dates of the archive like the others.
+    Fields are stored in single precision. The headers of all files are checked before anything
+    is written, values as they are written. The archive is made in a work folder beside ``out``,
+    ``.NAME.partial``, and renamed when it is whole. Forecasts that wait for their truth
+    (``apply``) are dates of the archive like the others.
 
     Parameters
     ----------
@@ -41,38 +57,114 @@ def ingest(
     root
         Where the source's files are, if not where the entry says.
     progress
-        Called with (description, done, total) after each file.
+        Called with (description, done, total) after each file and after each block of fields.
+    overwrite
+        Replace an archive that is there, at the very end. What it holds of files that have not
+        changed is taken over and not read again.
+    scheduler
+        Address of a dask.distributed scheduler; see :func:`weatherpp.data.writing.write`.
 
     Raises
     ------
     InputError
-        Files are missing, damaged or do not fit together, or fields have missing values.
+        Files are missing, damaged or do not fit together, or values cannot be.
     ConfigError
         The entry cannot be ingested, or ``out`` is there already.
     """
     out = Path(out)
     if out.exists() and not overwrite:
         raise ConfigError(f"{out}: is there already; remove it or choose another folder")
-    forecast = read(entry, "forecast", root, progress)
+    layouts = _layouts(entry, root, progress)
+    states = {str(path): _state(path) for path in _files(entry, root)}
+    made = digest(entry, __version__)
+    work = out.with_name(f".{out.name}.partial")
+    store, plan = work / "store", work / "plan"
+    identity = digest(made, states)
+    if not plan.is_file() or plan.read_text(encoding="utf-8") != identity:
+        _create(work, store, entry, layouts)
+        write_whole(plan, identity)
+    with closing(Journal(work / JOURNAL)) as journal:
+        if out.exists():
+            take_over(out, store, layouts, states, made, journal)
+        try:
+            write(
+                store, layouts, journal, sparse=entry.sparse, scheduler=scheduler, progress=progress
+            )
+        except InputError:
+            # a file must be mended, so that nothing written here will be wanted
+            shutil.rmtree(work)
+            raise
+    seal(store, {"made": made, "sources": _sources(entry, root, states)})
+    if out.exists():
+        shutil.rmtree(out)
+    store.replace(out)
+    shutil.rmtree(work)
+    return Archive.open(out)
+
+
+def _layouts(
+    entry: CatalogEntry, root: str | Path | None, progress: Progress | None
+) -> dict[str, Layout]:
+    """What each group of the archive will hold."""
+    forecast = _lay_out(entry, ("forecast", "apply"), root, progress)
     assert forecast is not None  # an entry has forecast files
-    waiting = read(entry, "apply", root, progress)
-    if waiting is not None:
-        where = f"catalog entry {entry.name}: forecast and apply files"
-        forecast = annotate(join([forecast, waiting], where, "forecast", entry.sparse))
-    analysis = read(entry, "analysis", root, progress)
-    static = read(entry, "static", root, progress)
-    if analysis is not None:
-        analysis = _on_grid(analysis, forecast, f"catalog entry {entry.name}: analysis")
-    if static is not None:
-        static = _on_grid(static, forecast, f"catalog entry {entry.name}: static fields")
-    attrs = {
+    layouts = {"forecast": forecast}
+    groups: tuple[Group, ...] = ("analysis", "static")
+    for group in groups:
+        layout = _lay_out(entry, (group,), root, progress)
+        if layout is not None:
+            ds = _on_grid(layout.ds, forecast.ds, f"catalog entry {entry.name}: {group}")
+            layouts[group] = replace(layout, ds=ds)
+    return layouts
+
+
+def _create(work: Path, store: Path, entry: CatalogEntry, layouts: Mapping[str, Layout]) -> None:
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    attrs: dict[str, Any] = {
         "title": entry.title,
         "source": entry.name,
         "licence": entry.licence,
         "citation": entry.citation,
         "quirks": list(entry.quirks),
     }
-    return write_archive(out, forecast, analysis, static=static, attrs=attrs, overwrite=overwrite)
+    zarr.open_group(store, mode="w", zarr_format=3, attributes=attrs)
+    for group, layout in layouts.items():
+        create_group(store, group, layout.ds)
+
+
+def _files(entry: CatalogEntry, root: str | Path | None) -> list[Path]:
+    return [path for group in GROUPS for path in entry.paths(group, root)]
+
+
+def _state(path: Path) -> list[Any]:
+    """What tells that a file is still the same one, without reading it: sizes, times of change."""
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    return [[file.stat().st_size, file.stat().st_mtime_ns] for file in files]
+
+
+def _sources(
+    entry: CatalogEntry, root: str | Path | None, states: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """The files that an archive was made from, for its manifest."""
+    folder, paths = entry.folder(root), _files(entry, root)
+    with ThreadPoolExecutor() as pool:
+        digests = list(pool.map(file_digest, paths))
+    return [
+        {
+            "file": path.relative_to(folder).as_posix(),
+            "path": str(path),
+            "state": states[str(path)],
+            "bytes": _size(path),
+            "sha256": content,
+        }
+        for path, content in zip(paths, digests, strict=True)
+    ]
+
+
+def _size(path: Path) -> int:
+    files = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files)
 
 
 def read(
@@ -81,7 +173,7 @@ def read(
     root: str | Path | None = None,
     progress: Progress | None = None,
 ) -> xr.Dataset | None:
-    """One group of a source as a canonical Dataset; None if the entry has no files for it.
+    """One group of a source as a canonical Dataset, lazy; None if the entry has no files for it.
 
     ``apply`` gives forecasts that wait for their truth, in the form of ``forecast``.
 
@@ -92,34 +184,52 @@ def read(
     ConfigError
         The entry has no files to read.
     """
+    layout = _lay_out(entry, (group,), root, progress)
+    if layout is None:
+        return None
+    paths = entry.paths(group, root)
+    check_dataset(layout.ds, _where(paths), entry.sparse)
+    return layout.ds
+
+
+def _where(paths: Sequence[Path]) -> str:
+    return str(paths[0]) if len(paths) == 1 else f"{paths[0].parent} ({len(paths)} files)"
+
+
+def _lay_out(
+    entry: CatalogEntry,
+    groups: Sequence[Group],
+    root: str | Path | None,
+    progress: Progress | None,
+) -> Layout | None:
+    """One or two groups of the same kind of a source, laid out as one."""
     if entry.driver == "twin":
         raise ConfigError(
             f"catalog entry {entry.name}: made by the embedded atmosphere, not read from files; "
             "name it in a recipe as source: {twin: ...}"
         )
-    paths = entry.paths(group, root)
+    group = groups[0]
+    kind: Kind = "forecast" if group in ("forecast", "apply") else group  # type: ignore[assignment]
+    paths = [path for name in groups for path in entry.paths(name, root)]
     if not paths:
         return None
-    kind: Kind = "forecast" if group in ("forecast", "apply") else group  # type: ignore[assignment]
-    sparse = entry.sparse
     pieces: list[xr.Dataset] = []
+    names: list[str] = []
     for done, path in enumerate(paths, start=1):
         for raw in _open(path, entry, kind):
             pieces.append(canonicalise(raw, str(path), kind))
+            names.append(str(path))
         if progress is not None:
             progress(f"reading {path.name}", float(done), float(len(paths)))
-    where = str(paths[0]) if len(paths) == 1 else f"{paths[0].parent} ({len(paths)} files)"
+    where = _where(paths)
     if entry.lagged and kind == "forecast":
         pieces = [_lag(piece, pieces, where) for piece in pieces]
-    ds = annotate(join(pieces, where, kind, sparse))
-    missing = sorted(set(entry.variables) - set(map(str, ds.data_vars)))
+    layout = lay_out(pieces, where, kind, entry.sparse, names)
+    missing = sorted(set(entry.variables) - set(layout.wholes))
     if missing and kind != "static":
-        raise InputError(f"{where}: no variable {missing[0]}; there are {listed(ds.data_vars)}")
-    check(ds, where, kind)
-    ds = ds.astype("float32")
-    if not sparse:
-        check_finite(ds, where)
-    return ds
+        raise InputError(f"{where}: no variable {missing[0]}; there are {listed(layout.wholes)}")
+    check(layout.ds, where, kind)
+    return layout
 
 
 def read_forecast(path: str | Path) -> xr.Dataset:
@@ -144,9 +254,9 @@ def read_forecast(path: str | Path) -> xr.Dataset:
     known = [name for name in ds.data_vars if name in VARIABLES]
     if not known:
         raise InputError(f"{where}: no known variable; there are {listed(ds.data_vars)}")
-    ds = annotate(ds[known]).astype("float32")
+    ds = ds[known]
     check(ds, where)
-    check_finite(ds, where)
+    check_dataset(ds, where)
     return ds
 
 

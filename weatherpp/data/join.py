@@ -1,31 +1,140 @@
-"""Pieces of a source joined into one canonical Dataset, with nothing lost or made up."""
+"""Pieces of a source laid out in one table of fields, with nothing lost or made up.
+
+Only coordinates are looked at to find out which field stands where; the values are read when a
+part of the whole is asked for, from the pieces that hold it and from no other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
+import dask
+import dask.array
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
-from weatherpp.conventions import Kind, grid_dims, hours
+from weatherpp.conventions import Kind, annotate, grid_dims, hours
+from weatherpp.data.archive import chunk_sizes
 from weatherpp.data.matching import snap
 from weatherpp.errors import InputError
 
-ORDER = ("number", "level", "step", "time", "valid_time")
+ORDER = ("time", "step", "number", "valid_time", "level")
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Fields of one piece: values, the place of each along every dimension, where they are from."""
+
+    da: xr.DataArray
+    at: Mapping[str, Index]
+    where: str
+
+
+class Whole:
+    """One variable of a source as an array of float32, read when it is indexed.
+
+    Parameters
+    ----------
+    dims, shape
+        Of the whole, without and with the grid at the end.
+    parts
+        What it is made of; all with the same dimensions, in the order of ``dims``.
+    """
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, dims: tuple[str, ...], shape: tuple[int, ...], parts: Sequence[Part]):
+        self.dims, self.shape, self.parts = dims, shape, tuple(parts)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @cached_property
+    def _by_first(self) -> dict[int, list[int]]:
+        """Parts that have fields at each index of the first dimension."""
+        found: dict[int, list[int]] = {}
+        for number, part in enumerate(self.parts):
+            for index in part.at[self.dims[0]].tolist() if self.dims else [0]:
+                found.setdefault(index, []).append(number)
+        return found
+
+    def __getitem__(self, index: tuple[Any, ...]) -> NDArray[np.float32]:
+        heads = [np.arange(n)[i] for n, i in zip(self.shape, index[: len(self.dims)], strict=False)]
+        wanted = dict(zip(self.dims, map(np.atleast_1d, heads), strict=True))
+        inside = index[len(self.dims) :]
+        grid = self.shape[len(self.dims) :]
+        out = np.full((*(w.size for w in wanted.values()), *grid), np.nan, dtype=np.float32)
+        for part in self.holding(wanted):
+            mine = {dim: np.isin(part.at[dim], want) for dim, want in wanted.items()}
+            there = [np.searchsorted(want, part.at[dim][mine[dim]]) for dim, want in wanted.items()]
+            values = part.da.isel({dim: np.flatnonzero(mask) for dim, mask in mine.items()})
+            with dask.config.set(scheduler="synchronous"):
+                found = values.values
+            out[np.ix_(*there)] = found
+        squeezed = out[tuple(0 if head.ndim == 0 else slice(None) for head in heads)]
+        return squeezed[(..., *inside)] if inside else squeezed
+
+    def sources(self, index: tuple[slice, ...]) -> list[str]:
+        """Where the fields of a part of the whole are from, without repeats."""
+        wanted = {
+            dim: np.arange(n)[i] for dim, n, i in zip(self.dims, self.shape, index, strict=False)
+        }
+        return list(dict.fromkeys(part.where for part in self.holding(wanted)))
+
+    def holding(self, wanted: Mapping[str, Index]) -> list[Part]:
+        """The parts that have at least one of the fields at these places."""
+        first = wanted[self.dims[0]].tolist() if self.dims else [0]
+        numbers = dict.fromkeys(n for i in first for n in self._by_first.get(i, ()))
+        parts = [self.parts[number] for number in numbers]
+        return [p for p in parts if all(np.isin(p.at[d], w).any() for d, w in wanted.items())]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A canonical Dataset, lazy, and the wholes that its values come from."""
+
+    ds: xr.Dataset
+    wholes: Mapping[str, Whole]
 
 
 def join(pieces: Sequence[xr.Dataset], where: str, kind: Kind, sparse: bool = False) -> xr.Dataset:
-    """One canonical Dataset out of canonical pieces of the same grid.
+    """The Dataset of :func:`lay_out`."""
+    return lay_out(pieces, where, kind, sparse).ds
 
-    Each variable is put together on its own, along member, level, lead time and date. A
-    variable that lacks levels or lead times others have gets NaN there and says where it
+
+def lay_out(
+    pieces: Sequence[xr.Dataset],
+    where: str,
+    kind: Kind,
+    sparse: bool = False,
+    names: Sequence[str] = (),
+) -> Layout:
+    """One canonical Dataset out of canonical pieces of the same grid; lazy, float32.
+
+    A variable that lacks levels or lead times others have gets NaN there and says where it
     exists in its attribute ``levels`` or ``steps`` (hours).
 
     Parameters
     ----------
+    pieces
+        Canonical Datasets.
+    where
+        Names the whole in error messages.
+    kind
+        What the pieces are.
     sparse
         Fill gaps in the table of dates and members with NaN instead of refusing them.
+    names
+        Of the pieces, for error messages.
 
     Raises
     ------
@@ -33,106 +142,110 @@ def join(pieces: Sequence[xr.Dataset], where: str, kind: Kind, sparse: bool = Fa
         A field stands twice, the table of fields has gaps, or grids or members differ.
     """
     like = pieces[0]
-    by_name: dict[str, list[xr.DataArray]] = {}
-    for piece in pieces:
-        for name, da in piece.data_vars.items():
-            by_name.setdefault(str(name), []).append(
-                snap(da.drop_vars("valid_time") if "step" in da.dims else da, like, where)
-            )
-    whole = {name: _table(parts, f"{where}: {name}", sparse) for name, parts in by_name.items()}
-    for dim in ("time", "valid_time", "number"):
-        whole = _same(whole, dim, where, sparse)
-    for dim in ("level", "step"):
-        whole = {name: _union(da, dim, whole) for name, da in whole.items()}
-    ds = xr.Dataset(whole)
-    dims = ("time", "step", "number", "valid_time", "level", *grid_dims(ds))
-    ds = ds.transpose(*(dim for dim in dims if dim in ds.dims))
+    named = list(names) or [where] * len(pieces)
+    by_name: dict[str, list[tuple[xr.DataArray, str]]] = {}
+    for piece, name in zip(pieces, named, strict=True):
+        for variable, da in piece.data_vars.items():
+            bare = da.drop_vars("valid_time") if "step" in da.dims else da
+            by_name.setdefault(str(variable), []).append((snap(bare, like, name), name))
+    tables = {name: _own_labels(parts, f"{where}: {name}") for name, parts in by_name.items()}
+    labels = _labels(tables, where, sparse)
+    out: dict[str, xr.DataArray] = {}
+    wholes: dict[str, Whole] = {}
+    for name, parts in by_name.items():
+        out[name], wholes[name] = _variable(parts, tables[name], labels, f"{where}: {name}", sparse)
+    ds = xr.Dataset(out)
     if kind == "forecast":
         ds = ds.assign_coords(valid_time=ds["time"] + ds["step"])
-    return ds
+    return Layout(annotate(ds), wholes)
 
 
-def _table(parts: list[xr.DataArray], where: str, sparse: bool) -> xr.DataArray:
-    """One array out of parts; along each dimension in turn, parts alike otherwise are joined."""
+Labels = dict[str, NDArray[Any]]
+
+
+def _own_labels(parts: list[tuple[xr.DataArray, str]], where: str) -> Labels:
+    """All labels of one variable along each dimension of the table."""
+    having = {dim: [dim in da.dims for da, _ in parts] for dim in ORDER}
+    for dim, there in having.items():
+        if any(there) and not all(there):
+            what = "members" if dim == "number" else f"dimension '{dim}'"
+            raise InputError(f"{where}: has {what} in some files and none in others")
+    return {
+        dim: np.unique(np.concatenate([da[dim].values for da, _ in parts]))
+        for dim, there in having.items()
+        if all(there)
+    }
+
+
+def _labels(tables: dict[str, Labels], where: str, sparse: bool) -> Labels:
+    """Labels of the whole; dates and members must be the same for all variables."""
+    labels: Labels = {}
     for dim in ORDER:
-        groups: dict[tuple[object, ...], list[xr.DataArray]] = {}
-        for part in parts:
-            rest = [d for d in ORDER if d != dim]
-            key = tuple(part[d].values.tobytes() if d in part.dims else None for d in rest)
-            groups.setdefault((*key, dim in part.dims), []).append(part)
-        parts = [_along(group, dim, where) for group in groups.values()]
-    if len(parts) == 1:
-        return parts[0]
-    if len({tuple(sorted(map(str, part.dims))) for part in parts}) > 1:
-        raise InputError(f"{where}: has members in some files and none in others")
-    dims = [dim for dim in ORDER if dim in parts[0].dims]
-    slots = pd.concat([_slots(part, dims) for part in parts])
-    twice = slots[slots.duplicated()]
-    if len(twice):
-        at = ", ".join(f"{dim} {twice.iloc[0][dim]}" for dim in dims)
-        raise InputError(f"{where}: two fields for {at}")
-    full = int(np.prod([slots[dim].nunique() for dim in dims]))
-    if not sparse:
-        raise InputError(
-            f"{where}: {len(slots)} fields for {full} combinations of {', '.join(dims)}; the "
-            "files do not belong to one table, or some are missing"
+        own = {name: table[dim] for name, table in tables.items() if dim in table}
+        if not own:
+            continue
+        labels[dim] = np.unique(np.concatenate(list(own.values())))
+        if dim in ("level", "step") or sparse:
+            continue
+        for name, values in own.items():
+            if values.size < labels[dim].size:
+                first = np.setdiff1d(labels[dim], values)[0]
+                lacking = next(n for n, other in own.items() if first in other)
+                raise InputError(f"{where}: {dim} {_text(first)} has {lacking} but not {name}")
+    return labels
+
+
+def _variable(
+    found: list[tuple[xr.DataArray, str]], own: Labels, labels: Labels, where: str, sparse: bool
+) -> tuple[xr.DataArray, Whole]:
+    dims = tuple(dim for dim in ORDER if dim in own)
+    like = found[0][0]
+    grid = grid_dims(like)
+    parts = [
+        Part(
+            da.transpose(*dims, *grid),
+            {dim: np.searchsorted(labels[dim], da[dim].values) for dim in dims},
+            name,
         )
-    out = parts[0]
-    for part in parts[1:]:
-        out = out.combine_first(part)
-    return out
+        for da, name in found
+    ]
+    _occupied(parts, own, labels, where, sparse)
+    shape = (*(labels[dim].size for dim in dims), *(like.sizes[dim] for dim in grid))
+    whole = Whole(dims, shape, parts)
+    chunks = list(chunk_sizes(dict(zip((*dims, *grid), shape, strict=True))).values())
+    data = dask.array.from_array(whole, chunks, name=False, asarray=False)  # type: ignore
+    coords = {name: c.variable for name, c in like.coords.items() if not set(c.dims) & set(ORDER)}
+    coords |= {dim: (dim, labels[dim]) for dim in dims}
+    attrs = dict(like.attrs)
+    for dim in ("level", "step"):
+        if dim in own and own[dim].size < labels[dim].size:
+            there = [hours(v) if dim == "step" else int(v) for v in own[dim]]
+            attrs[f"{dim}s"] = there
+    return xr.DataArray(data, coords, (*dims, *grid), attrs=attrs), whole
 
 
-def _along(group: list[xr.DataArray], dim: str, where: str) -> xr.DataArray:
-    if len(group) == 1:
-        return group[0]
-    if dim not in group[0].dims:
-        raise InputError(f"{where}: {len(group)} fields for one place in the table")
-    values = np.concatenate([part[dim].values for part in group])
-    unique, counts = np.unique(values, return_counts=True)
-    if (counts > 1).any():
-        raise InputError(f"{where}: {dim} {_text(unique[counts > 1][0])} stands in two files")
-    out = xr.concat(group, dim, join="exact", coords="minimal", compat="override")
-    return out.sortby(dim)
-
-
-def _slots(part: xr.DataArray, dims: list[str]) -> pd.DataFrame:
-    index = pd.MultiIndex.from_product([part[dim].values for dim in dims], names=dims)
-    return index.to_frame(index=False)
-
-
-def _same(
-    whole: dict[str, xr.DataArray], dim: str, where: str, sparse: bool
-) -> dict[str, xr.DataArray]:
-    """Dates and members must be the same for all variables."""
-    having = {name: da for name, da in whole.items() if dim in da.dims}
-    if not having:
-        return whole
-    sets = {name: set(da[dim].values.tolist()) for name, da in having.items()}
-    union = set.union(*sets.values())
-    for name, there in sets.items():
-        if there != union and not sparse:
-            lacking = next(n for n in having if sets[n] - there)
-            first = min(sets[lacking] - there)
-            what = pd.Timestamp(first) if dim.endswith("time") else first
-            raise InputError(f"{where}: {dim} {what} has {lacking} but not {name}")
-    out = dict(whole)
-    if any(there != union for there in sets.values()):
-        values = np.unique(np.concatenate([da[dim].values for da in having.values()]))
-        out |= {name: da.reindex({dim: values}) for name, da in having.items()}
-    return out
-
-
-def _union(da: xr.DataArray, dim: str, whole: dict[str, xr.DataArray]) -> xr.DataArray:
-    """``da`` on all values of ``dim`` that any variable has, noting where it exists itself."""
-    if dim not in da.dims:
-        return da
-    values = np.unique(np.concatenate([d[dim].values for d in whole.values() if dim in d.dims]))
-    if len(values) == da.sizes[dim]:
-        return da
-    own = da[dim].values
-    there = [hours(value) for value in own] if dim == "step" else [int(value) for value in own]
-    return da.reindex({dim: values}).assign_attrs({f"{dim}s": there})
+def _occupied(parts: list[Part], own: Labels, labels: Labels, where: str, sparse: bool) -> None:
+    """Each field of the variable's own table is there once."""
+    dims = list(own)
+    places = {dim: np.searchsorted(labels[dim], own[dim]) for dim in dims}
+    count = np.zeros([own[dim].size for dim in dims], dtype=np.uint8)
+    for part in parts:
+        at = np.ix_(*(np.searchsorted(places[dim], part.at[dim]) for dim in dims))
+        count[at] += 1
+        if (count[at] > 1).any():
+            first = np.argwhere(count > 1)[0]
+            text = ", ".join(
+                f"{dim} {_text(own[dim][i])}" for dim, i in zip(dims, first, strict=True)
+            )
+            raise InputError(f"{where}: a second field for {text}, in {Path(part.where).name}")
+    if not sparse and (count == 0).any():
+        first = np.argwhere(count == 0)[0]
+        text = ", ".join(f"{dim} {_text(own[dim][i])}" for dim, i in zip(dims, first, strict=True))
+        raise InputError(
+            f"{where}: {int(count.sum())} fields for {count.size} combinations of "
+            f"{', '.join(dims)}; the files do not belong to one table, or some are missing "
+            f"(the first: {text})"
+        )
 
 
 def _text(value: object) -> str:

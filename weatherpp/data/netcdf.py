@@ -60,7 +60,7 @@ def _refuse_cut_off(path: Path) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # maps still open: none is, all are dropped
                 netcdf_file(path, mmap=True).close()
-    except (OSError, TypeError, ValueError) as error:
+    except (OSError, TypeError, ValueError, IndexError) as error:
         reason = getattr(error, "strerror", None) or "it is cut off; fetch it again"
         raise InputError(f"{path}: not a whole netCDF file ({reason})") from None
 

@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 
 import weatherpp
-from weatherpp.data.archive import Archive
+from weatherpp.data.archive import Archive, content_hash
 from weatherpp.data.fields import select, subsample
 from weatherpp.data.matching import matched_times, truth_for
 from weatherpp.data.shipped import shipped_folder
@@ -103,6 +103,7 @@ class Job:
                 [path],
                 lambda: generate(path, config, self.terminal.update),
                 resumable=True,
+                content=content_hash,
             )
         from weatherpp.data.catalog import load_entry
         from weatherpp.data.ingest import ingest
@@ -111,14 +112,16 @@ class Job:
         root = Path(source.root) if source.root else None
 
         def work() -> None:
-            ingest(entry, path, root, self.terminal.update)
+            ingest(entry, path, root, self.terminal.update, overwrite=True)
 
         inputs = [
             digest([path.name, file_digest(path)])
             for group in ("forecast", "analysis", "static", "apply")
             for path in entry.paths(group, root)
         ]
-        return self.run.task("ingest/archive", [entry], inputs, [path], work)
+        return self.run.task(
+            "ingest/archive", [entry], inputs, [path], work, resumable=True, content=content_hash
+        )
 
     @property
     def archive_path(self) -> Path:
@@ -135,7 +138,7 @@ class Job:
         InputError
             It is not.
         """
-        if not self.trusted and digest(file_digest(self.archive_path)) != archive_hash:
+        if not self.trusted and digest(content_hash(self.archive_path)) != archive_hash:
             raise InputError(
                 f"{self.archive_path}: its content has changed since it was made, the disk may be "
                 "damaged; make it again with --force ingest"

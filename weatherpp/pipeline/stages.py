@@ -107,6 +107,7 @@ class RunFolder:
         outputs: Sequence[Path],
         work: Callable[[], None],
         resumable: bool = False,
+        content: Callable[[Path], str] = file_digest,
     ) -> str:
         """Do a task unless it is done; return the hash of its outputs.
 
@@ -125,11 +126,15 @@ class RunFolder:
         resumable
             The work itself goes on from what an interrupted attempt at the *same* identity
             left; without it, old outputs are removed first.
+        content
+            Hash of an output.
         """
         stage = name.split("/")[0]
         identity = digest(name, list(settings), list(inputs), source_digest(stage))
         marker = self.path / "stages" / f"{name}.json"
-        found = finished(marker, identity, outputs) if stage not in self.force else None
+        found = None
+        if stage not in self.force:
+            found = finished(marker, identity, outputs, content)
         if found is not None:
             self.done[name] = False
             self.on_task(name, "skipped")
@@ -143,14 +148,14 @@ class RunFolder:
             output.parent.mkdir(parents=True, exist_ok=True)
         start = time.monotonic()
         work()
-        result = _digest_of(outputs)
-        content = {
+        result = digest(*map(content, outputs))
+        noted = {
             "identity": identity,
             "result": result,
             "seconds": round(time.monotonic() - start, 2),
             "files": _listing(outputs),
         }
-        write_whole(marker, json.dumps(content, indent=1) + "\n")
+        write_whole(marker, json.dumps(noted, indent=1) + "\n")
         started.unlink()
         self.done[name] = True
         self.on_task(name, "done")
@@ -169,30 +174,28 @@ class RunFolder:
         return found
 
 
-def finished(marker: Path, identity: str, outputs: Sequence[Path]) -> str | None:
+def finished(
+    marker: Path, identity: str, outputs: Sequence[Path], content: Callable[[Path], str]
+) -> str | None:
     """Hash of a task's outputs if its marker says that they are there and whole, else None.
 
     Sizes and times of change are compared first; only if the times differ, as in a run folder
     that was copied or restored, the content is hashed, and the marker set to the new times.
     """
     try:
-        content = json.loads(marker.read_text(encoding="utf-8"))
-        same = content["identity"] == identity
-        result, was = str(content["result"]), [list(row) for row in content["files"]]
+        noted = json.loads(marker.read_text(encoding="utf-8"))
+        same = noted["identity"] == identity
+        result, was = str(noted["result"]), [list(row) for row in noted["files"]]
         now = _listing(outputs)
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if not same or [row[:2] for row in was] != [row[:2] for row in now]:
         return None
     if was != now:
-        if _digest_of(outputs) != result:
+        if digest(*map(content, outputs)) != result:
             return None
-        write_whole(marker, json.dumps({**content, "files": now}, indent=1) + "\n")
+        write_whole(marker, json.dumps({**noted, "files": now}, indent=1) + "\n")
     return result
-
-
-def _digest_of(outputs: Sequence[Path]) -> str:
-    return digest(*(file_digest(output) for output in outputs))
 
 
 def _remove(paths: Sequence[Path]) -> None:

@@ -1,0 +1,214 @@
+"""Ingest survives kills, grows by what is new, and leaves nothing half done behind."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from synthetic import make_datasets
+
+from weatherpp.data import archive as archive_module
+from weatherpp.data.archive import Archive, content_hash
+from weatherpp.data.catalog import CatalogEntry
+from weatherpp.data.ingest import ingest, read_forecast
+from weatherpp.errors import ConfigError, InputError
+from weatherpp.recipe import validate
+
+SCRIPT = """
+import os, signal, sys
+from pathlib import Path
+from weatherpp.data import archive
+from weatherpp.data.catalog import CatalogEntry
+from weatherpp.data.ingest import ingest
+from weatherpp.recipe import validate
+
+archive.CHUNK_BYTES = 1
+root, out, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+def progress(text, done, total):
+    if text == "writing fields" and done >= limit:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+entry = {"name": "test", "title": "T", "driver": "netcdf", "root": root, "licence": "none",
+         "citation": "none", "files": {"forecast": ["f*.nc"], "analysis": ["analysis.nc"]}}
+ingest(validate(CatalogEntry, entry, "x"), out, progress=progress)
+"""
+
+
+@pytest.fixture(autouse=True)
+def one_date_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on the grids of weather centres, where one date fills a chunk."""
+    monkeypatch.setattr(archive_module, "CHUNK_BYTES", 1)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Six dates, a file each; the analysis in one file."""
+    root = tmp_path / "source"
+    root.mkdir()
+    forecast, analysis, _ = make_datasets(years=1, dates=6, members=3, shape=(4, 8))
+    for number, time in enumerate(forecast["time"].values):
+        forecast.sel(time=[time]).to_netcdf(root / f"f{number}.nc")
+    analysis.to_netcdf(root / "analysis.nc")
+    return root
+
+
+def entry(root: Path, **settings: object) -> CatalogEntry:
+    data = {
+        "name": "test",
+        "title": "T",
+        "driver": "netcdf",
+        "root": str(root),
+        "licence": "none",
+        "citation": "none",
+        "files": {"forecast": ["f*.nc"], "analysis": ["analysis.nc"]},
+        **settings,
+    }
+    return validate(CatalogEntry, data, "test.yaml")
+
+
+class Blocks:
+    """Counts the blocks that are read and written."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[float, float]] = []
+
+    def __call__(self, text: str, done: float, total: float) -> None:
+        if text == "writing fields":
+            self.seen.append((done, total))
+
+
+def test_the_archive_holds_what_the_files_hold(source: Path, tmp_path: Path) -> None:
+    archive = ingest(entry(source), tmp_path / "a")
+    want = xr.open_mfdataset(sorted(source.glob("f*.nc")), decode_timedelta=True)
+    for name in ("z", "t"):
+        got = archive.forecast[name].transpose(*want[name].dims)
+        np.testing.assert_array_equal(got.values, want[name].values)
+    assert not (tmp_path / ".a.partial").exists()
+
+
+@pytest.mark.parametrize("limit", [1, 7, 25])
+def test_killed_and_run_again_reads_the_rest_alone(
+    source: Path, tmp_path: Path, limit: int
+) -> None:
+    whole, count = tmp_path / "whole", Blocks()
+    ingest(entry(source), whole, progress=count)
+    total = int(count.seen[-1][1])
+    command = [sys.executable, "-c", SCRIPT, str(source), str(tmp_path / "a"), str(limit)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert not (tmp_path / "a").exists()
+    rest = Blocks()
+    ingest(entry(source), tmp_path / "a", progress=rest)
+    # what was being written when the kill came is written again, a few blocks at most
+    assert total - limit <= len(rest.seen) <= total - limit + 8
+    assert content_hash(tmp_path / "a") == content_hash(whole)
+    assert not (tmp_path / ".a.partial").exists()
+
+
+def test_new_dates_alone_are_read(source: Path, tmp_path: Path) -> None:
+    for late in ("f5.nc", "f2.nc"):  # at the end, and in between
+        (source / late).rename(tmp_path / late)
+    ingest(entry(source), tmp_path / "a")
+    for late in ("f5.nc", "f2.nc"):
+        (tmp_path / late).rename(source / late)
+    count = Blocks()
+    grown = ingest(entry(source), tmp_path / "a", overwrite=True, progress=count)
+    # z and t, on the three and two levels they have
+    assert len(count.seen) == 2 * (3 + 2)
+    ingest(entry(source), tmp_path / "b")
+    assert content_hash(tmp_path / "a") == content_hash(tmp_path / "b")
+    assert grown.forecast.sizes["time"] == 6
+    again = Blocks()
+    ingest(entry(source), tmp_path / "a", overwrite=True, progress=again)
+    assert again.seen == []
+    assert content_hash(tmp_path / "a") == content_hash(tmp_path / "b")
+
+
+def test_changed_file_is_read_again(source: Path, tmp_path: Path) -> None:
+    ingest(entry(source), tmp_path / "a")
+    with xr.open_dataset(source / "f3.nc", decode_timedelta=True) as ds:
+        changed = ds.load() + 1.0
+    changed = changed.assign({name: changed[name].assign_attrs(ds[name].attrs) for name in ds})
+    changed.to_netcdf(source / "f3.nc")
+    archive = ingest(entry(source), tmp_path / "a", overwrite=True)
+    got = archive.forecast["z"].isel(time=3).sel(level=500)
+    want = changed["z"].isel(time=0).sel(level=500)
+    np.testing.assert_array_equal(got.values, want.transpose(*got.dims).values)
+
+
+def test_a_date_twice_is_a_conflict_and_the_archive_stays(source: Path, tmp_path: Path) -> None:
+    ingest(entry(source), tmp_path / "a")
+    before = content_hash(tmp_path / "a")
+    (source / "f9.nc").write_bytes((source / "f3.nc").read_bytes())
+    with pytest.raises(InputError, match=r"a second field for time 2001-01-13 00:00, .* in f9\.nc"):
+        ingest(entry(source), tmp_path / "a", overwrite=True)
+    assert content_hash(tmp_path / "a") == before
+
+
+def test_bad_values_leave_nothing_and_name_the_file(source: Path, tmp_path: Path) -> None:
+    with xr.open_dataset(source / "f3.nc", decode_timedelta=True) as ds:
+        spoiled = ds.load()
+    spoiled["t"].loc[{"level": 650, "number": 1}] = 12.0
+    spoiled.to_netcdf(source / "f3.nc")
+    with pytest.raises(InputError, match=r"f3\.nc: t at 2001-01-13 00Z has .* outside 120 to 400"):
+        ingest(entry(source), tmp_path / "a")
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+@pytest.mark.slow
+def test_workers_of_a_cluster_give_the_same_archive(source: Path, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    ingest(entry(source), tmp_path / "a")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        ingest(entry(source), tmp_path / "b", scheduler=cluster.scheduler_address)
+        with xr.open_dataset(source / "f3.nc", decode_timedelta=True) as ds:
+            spoiled = ds.load()
+        spoiled["t"].loc[{"level": 650, "number": 1}] = np.nan
+        spoiled.to_netcdf(source / "f3.nc")
+        with pytest.raises(InputError, match=r"f3\.nc: t at 2001-01-13 00Z has .* missing"):
+            ingest(entry(source), tmp_path / "c", scheduler=cluster.scheduler_address)
+    assert content_hash(tmp_path / "a") == content_hash(tmp_path / "b")
+
+
+def test_no_scheduler_there(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--scheduler nowhere: no scheduler answers"):
+        ingest(entry(source), tmp_path / "a", scheduler="nowhere")
+
+
+@pytest.mark.parametrize("form", ["grib", "NETCDF4", "NETCDF3_CLASSIC", "NETCDF3_64BIT"])
+def test_a_file_cut_anywhere_is_refused(form: str, tmp_path: Path, data_dir: Path) -> None:
+    if form == "grib":
+        whole = (data_dir / "grib" / "wgust_ens.grib").read_bytes()
+    else:
+        forecast, _, _ = make_datasets(years=1, dates=2, members=3, shape=(4, 8))
+        forecast.to_netcdf(tmp_path / "whole.nc", format=form)  # type: ignore[call-overload]
+        whole = (tmp_path / "whole.nc").read_bytes()
+    rng = random.Random(form)
+    path = tmp_path / "cut"
+    for _ in range(20):
+        path.write_bytes(whole[: rng.randrange(len(whole))])
+        settings = {"driver": "grib" if form == "grib" else "netcdf"}
+        files = {"files": {"forecast": ["cut"]}}
+        with pytest.raises(InputError) as caught:
+            ingest(entry(tmp_path, **settings, **files), tmp_path / "a")
+        assert "cut" in str(caught.value)
+        assert "\n" not in str(caught.value)
+        with pytest.raises(InputError):
+            read_forecast(path)
+        assert not (tmp_path / "a").exists()
+        assert not (tmp_path / ".a.partial").exists()
+
+
+def test_archive_opens_with_its_sources_named(source: Path, tmp_path: Path) -> None:
+    ingest(entry(source), tmp_path / "a")
+    manifest = (tmp_path / "a" / "manifest.json").read_text(encoding="utf-8")
+    assert '"file": "f3.nc"' in manifest
+    assert Archive.open(tmp_path / "a").identity() == content_hash(tmp_path / "a")

@@ -1,0 +1,113 @@
+"""Values that no field can have: missing ones, fill values, and what is physically impossible."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from weatherpp.conventions import VARIABLES, exists_on
+from weatherpp.errors import InputError
+
+ABSURD = 1e20
+"""No field comes near, but the default fill value of netCDF is 9.97e36, and files forget to
+declare it."""
+TEMPERATURE, WIND = (120.0, 400.0), (-250.0, 250.0)
+# Wide enough for any weather, narrow enough for a wrong unit or a damaged field; canonical units.
+RANGES: dict[str, tuple[float, float]] = {
+    "z": (-2e4, 6e5),
+    "u": WIND,
+    "v": WIND,
+    "u10": WIND,
+    "v10": WIND,
+    "si10": (-1e-3, 250.0),
+    "fg10": (-1e-3, 250.0),
+    "w": (-100.0, 100.0),
+    "q": (-0.01, 0.1),  # spectral models have small negative ones
+    "r": (-50.0, 250.0),
+    "msl": (8.5e4, 1.15e5),
+    "sp": (3e4, 1.15e5),
+    "tp": (-1e-3, 5.0),
+    "lsp": (-1e-3, 5.0),
+    "tcw": (-1.0, 200.0),
+    "tcwv": (-1.0, 200.0),
+    "tcc": (-0.01, 1.01),
+    "lsm": (-0.01, 1.01),
+    "orog": (-1000.0, 9500.0),
+    **dict.fromkeys(("t", "t2m", "d2m", "mx2t", "mn2t", "skt", "sst"), TEMPERATURE),
+}
+
+
+def check_values(da: xr.DataArray, where: str, sparse: bool = False) -> None:
+    """Refuse values that cannot be, except missing ones where the variable does not exist.
+
+    Parameters
+    ----------
+    da
+        A field or several of one variable, in memory, in canonical units; ``name`` says which.
+    where
+        Names the source in the message.
+    sparse
+        Missing values (NaN) are expected.
+
+    Raises
+    ------
+    InputError
+        Naming variable, date, how many values, and what to do.
+    """
+    if "levels" in da.attrs and "level" in da.dims:
+        there = [level for level in exists_on(da, "levels") if level in da["level"]]
+        da = da.sel(level=there)
+    if "steps" in da.attrs and "step" in da.dims:
+        da = da.sel(step=[pd.Timedelta(hours=h) for h in exists_on(da, "steps")])
+    if not da.size:
+        return
+    low, high = RANGES.get(str(da.name), (-ABSURD, ABSURD))
+    values = da.values
+    least, most = values.min(), values.max()
+    if low <= least and most <= high:  # False for NaN
+        return
+    missing = ~(np.abs(values) < ABSURD)
+    if sparse:
+        missing &= ~np.isnan(values)
+    if missing.any():
+        count, when, size = _count(da, missing)
+        raise InputError(
+            f"{where}: {da.name}{when} has {count} missing values of {size}; if that is meant, set "
+            "missing_values: expected in the catalog entry"
+        )
+    outside = (values < low) | (values > high)
+    if outside.any():
+        count, when, size = _count(da, outside)
+        units = VARIABLES[str(da.name)].units
+        raise InputError(
+            f"{where}: {da.name}{when} has {count} values of {size} outside {low:g} to {high:g} "
+            f"{units} (from {np.nanmin(values):g} to {np.nanmax(values):g}); a wrong unit or a "
+            "damaged field?"
+        )
+
+
+def _count(da: xr.DataArray, bad: NDArray[np.bool_]) -> tuple[int, str, int]:
+    """How many are bad at the first date that has some, its text, how many values it has."""
+    dates = next((dim for dim in ("time", "valid_time") if dim in da.dims), None)
+    if dates is None:
+        return int(bad.sum()), "", da.size
+    by_date = np.moveaxis(bad, da.dims.index(dates), 0).reshape(da.sizes[dates], -1)
+    first = int(np.argmax(by_date.any(axis=1)))
+    when = pd.Timestamp(da[dates].values[first])
+    return int(by_date[first].sum()), f" at {when:%Y-%m-%d %HZ}", by_date.shape[1]
+
+
+def check_dataset(ds: xr.Dataset, where: str, sparse: bool = False) -> None:
+    """:func:`check_values` for all variables, chunk by chunk, so that memory stays bounded."""
+    for da in ds.data_vars.values():
+        chunks = da.chunksizes.get("time") or da.chunksizes.get("valid_time")
+        dim = "time" if "time" in da.dims else "valid_time"
+        if not chunks:
+            check_values(da.compute(), where, sparse)
+            continue
+        start = 0
+        for size in chunks:
+            check_values(da.isel({dim: slice(start, start + size)}).compute(), where, sparse)
+            start += size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sqlite3
+import warnings
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from weatherpp import distribution
 from weatherpp.conventions import check
 from weatherpp.data import tables
+from weatherpp.data.archive import write_archive
 from weatherpp.data.catalog import CatalogEntry, load_entry
 from weatherpp.data.inspect import inspect
 from weatherpp.data.join import join
@@ -303,6 +305,17 @@ def test_tables_of_different_stations_are_joined_and_matched(tmp_path: Path) -> 
     assert truth["t2m"].sel(station="10637").isnull().all()
     with pytest.raises(InputError, match="none of its 1 stations"):
         tables.on_stations(truth.isel(station=[2]), both.isel(station=[0]), "here")
+
+
+def test_an_archive_of_stations(tmp_path: Path) -> None:
+    path = write(tmp_path, CSV)
+    forecast, truth = one(path, entry()), one(path, entry(), "analysis")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # names of a type that Zarr has no specification for
+        archive = write_archive(tmp_path / "a", forecast, truth)
+    xr.testing.assert_identical(archive.forecast.load(), forecast)
+    assert archive.analysis is not None
+    xr.testing.assert_identical(archive.analysis.load(), truth)
 
 
 def test_harp_forecasts_and_reports(data_dir: Path) -> None:

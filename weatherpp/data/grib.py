@@ -115,7 +115,8 @@ def _piece(path: Path, group: list[Message], members: bool, sparse: bool) -> xr.
     data = dask.array.from_array(fields, chunks, name=False, asarray=False)  # type: ignore
     coords = {dim: _coordinate(example, dim, found, dim in dims) for dim, found in values.items()}
     geography = {k: v.variable for k, v in example.coords.items() if set(v.dims) & set(grid)}
-    attrs = example[name].attrs
+    # cfgrib keeps the end of these ranges only
+    attrs = {**example[name].attrs, "step_ranges": sorted({m.step for m in group})}
     out = xr.Dataset({name: ([*dims, *grid], data, attrs)}, {**geography, **coords})
     return _turned(out.assign_coords(valid_time=out["time"] + out["step"]), first)
 

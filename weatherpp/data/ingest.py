@@ -10,18 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
 import xarray as xr
 import zarr
 
 from weatherpp import __version__
-from weatherpp.conventions import VARIABLES, Kind, check, grid_dims, listed
-from weatherpp.data import grib, netcdf
+from weatherpp.conventions import GAPS, VARIABLES, Kind, annotate, check, grid_dims, listed
+from weatherpp.data import grib, netcdf, tables
+from weatherpp.data.amounts import since_start
 from weatherpp.data.archive import Archive, seal
 from weatherpp.data.canonical import canonical_name, canonicalise
-from weatherpp.data.catalog import CatalogEntry, Group
+from weatherpp.data.catalog import CatalogEntry, Group, SourceVariable
 from weatherpp.data.checks import check_dataset
-from weatherpp.data.join import Layout, join, lay_out
+from weatherpp.data.join import Derived, Layout, join, lay_out
+from weatherpp.data.lagged import as_control, lag
 from weatherpp.data.matching import snap
 from weatherpp.data.reuse import take_over
 from weatherpp.data.writing import JOURNAL, Journal, create_group, write
@@ -107,11 +108,12 @@ def _layouts(
 ) -> dict[str, Layout]:
     """What each group of the archive will hold."""
     forecast = _lay_out(entry, ("forecast", "apply"), root, progress)
-    assert forecast is not None  # an entry has forecast files
+    if forecast is None:
+        raise ConfigError(f"catalog entry {entry.name}: has no forecasts to make an archive of")
     layouts = {"forecast": forecast}
     groups: tuple[Group, ...] = ("analysis", "static")
     for group in groups:
-        layout = _lay_out(entry, (group,), root, progress)
+        layout = _lay_out(entry, (group,), root, progress, forecast.ds)
         if layout is not None:
             ds = _on_grid(layout.ds, forecast.ds, f"catalog entry {entry.name}: {group}")
             layouts[group] = replace(layout, ds=ds)
@@ -201,8 +203,12 @@ def _lay_out(
     groups: Sequence[Group],
     root: str | Path | None,
     progress: Progress | None,
+    like: xr.Dataset | None = None,
 ) -> Layout | None:
-    """One or two groups of the same kind of a source, laid out as one."""
+    """One or two groups of the same kind of a source, laid out as one.
+
+    ``like`` is the forecast that analyses are for.
+    """
     if entry.driver == "twin":
         raise ConfigError(
             f"catalog entry {entry.name}: made by the embedded atmosphere, not read from files; "
@@ -213,23 +219,47 @@ def _lay_out(
     paths = [path for name in groups for path in entry.paths(name, root)]
     if not paths:
         return None
+    apart = entry.paths("control", root) if group == "forecast" else []
+    total = len(paths) + len(apart)
     pieces: list[xr.Dataset] = []
-    names: list[str] = []
-    for done, path in enumerate(paths, start=1):
-        for raw in _open(path, entry, kind):
-            pieces.append(canonicalise(raw, str(path), kind))
-            names.append(str(path))
+    for done, path in enumerate([*paths, *apart], start=1):
+        for piece in _pieces(path, entry, kind):
+            found = as_control(piece, str(path)) if path in apart else piece
+            if entry.driver == "table" and kind == "analysis" and like is not None:
+                found = tables.on_stations(found, like, str(path))
+            pieces.append(found.assign_attrs({"from": str(path)}))
         if progress is not None:
-            progress(f"reading {path.name}", float(done), float(len(paths)))
+            progress(f"reading {path.name}", float(done), float(total))
     where = _where(paths)
+    if entry.driver == "table":
+        pieces = tables.same_stations(pieces, where)
     if entry.lagged and kind == "forecast":
-        pieces = [_lag(piece, pieces, where) for piece in pieces]
-    layout = lay_out(pieces, where, kind, entry.sparse, names)
-    missing = sorted(set(entry.variables) - set(layout.wholes))
+        pieces = lag(pieces, where, entry.sparse)
+    layout = lay_out(pieces, where, kind, entry.sparse)
+    if entry.sparse:
+        for da in layout.ds.data_vars.values():
+            da.attrs["gaps"] = GAPS
+    if kind == "forecast":
+        layout = _since_start(layout, where)
+    if kind == "analysis":
+        valid = layout.ds["valid_time"] + entry.shift.to_timedelta64()
+        layout = replace(layout, ds=annotate(layout.ds.assign_coords(valid_time=valid)))
+    missing = sorted(set(entry.variables_of(kind)) - set(layout.wholes))
     if missing and kind != "static":
         raise InputError(f"{where}: no variable {missing[0]}; there are {listed(layout.wholes)}")
     check(layout.ds, where, kind)
     return layout
+
+
+def _since_start(layout: Layout, where: str) -> Layout:
+    """Amounts summed since the start of the forecast, whatever the source has."""
+    ds = since_start(layout.ds, where)
+    changed = {
+        name: Derived(whole, ds[name])
+        for name, whole in layout.wholes.items()
+        if ds[name].data is not layout.ds[name].data
+    }
+    return Layout(ds, {**layout.wholes, **changed})
 
 
 def read_forecast(path: str | Path) -> xr.Dataset:
@@ -268,27 +298,31 @@ def _raws(path: Path) -> list[xr.Dataset]:
     return [netcdf.read(path)]
 
 
-def _open(path: Path, entry: CatalogEntry, kind: Kind) -> list[xr.Dataset]:
-    """Raw pieces of a file, only with the wanted variables, units as the entry states them."""
-    sparse = entry.sparse
+def _pieces(path: Path, entry: CatalogEntry, kind: Kind) -> list[xr.Dataset]:
+    """Canonical pieces of a file, only with the wanted variables."""
+    if entry.driver == "table":
+        return tables.read(path, entry, kind)
+    variables = entry.variables_of(kind)
     if entry.driver == "grib":
-        sources = {given.source for given in entry.variables.values()}
+        sources = {given.source for given in variables.values()}
 
         def wanted(name: str) -> bool:
             canonical = canonical_name(name, xr.DataArray())
             return name in sources or (
-                canonical in entry.variables and entry.variables[canonical].source is None
+                canonical in variables and variables[canonical].source is None
             )
 
-        raws = grib.read(path, wanted if entry.variables else None, sparse)
+        raws = grib.read(path, wanted if variables else None, entry.sparse)
     else:
         raws = [netcdf.read(path)]
-    return [raw for raw in (_choose(raw, path, entry, kind) for raw in raws) if raw.data_vars]
+    chosen = (_choose(raw, variables, kind) for raw in raws)
+    return [canonicalise(raw, str(path), kind, entry.lagged) for raw in chosen if raw.data_vars]
 
 
-def _choose(raw: xr.Dataset, path: Path, entry: CatalogEntry, kind: Kind) -> xr.Dataset:
-    renames = {v.source: name for name, v in entry.variables.items() if v.source is not None}
-    named = {name for name, given in entry.variables.items() if given.source is not None}
+def _choose(raw: xr.Dataset, variables: Mapping[str, SourceVariable], kind: Kind) -> xr.Dataset:
+    """The wanted variables, with what the entry says of them."""
+    renames = {v.source: name for name, v in variables.items() if v.source is not None}
+    named = {name for name, given in variables.items() if given.source is not None}
     known: dict[str, Hashable] = {}
     for source in raw.data_vars:
         name = renames.get(str(source)) or canonical_name(str(source), raw[source])
@@ -300,26 +334,13 @@ def _choose(raw: xr.Dataset, path: Path, entry: CatalogEntry, kind: Kind) -> xr.
         da = raw[source]
         if "grid_mapping_name" in da.attrs:
             kept[str(source)] = da
-        elif name in entry.variables:
-            units = entry.variables[name].units
-            attrs = {"units": units} if units is not None else {}
+        elif name in variables:
             # renamed only where canonicalise does not know the source's name itself
             own = canonical_name(str(source), da) == name
-            kept[str(source) if own else name] = da.assign_attrs(attrs)
-        elif not entry.variables or kind == "static":
+            kept[str(source) if own else name] = da.assign_attrs(variables[name].attrs())
+        elif not variables or kind == "static":
             kept[str(source)] = da
     return raw.drop_vars(list(raw.data_vars)).assign(kept)
-
-
-def _lag(piece: xr.Dataset, pieces: list[xr.Dataset], where: str) -> xr.Dataset:
-    """A run dated as the latest one that is valid at the same time."""
-    if piece.sizes["time"] != 1 or piece.sizes["step"] != 1:
-        raise InputError(f"{where}: a lagged ensemble needs one run and one lead time a file")
-    valid = piece["valid_time"].values[0, 0]
-    latest = max(p["time"].values[0] for p in pieces if p["valid_time"].values[0, 0] == valid)
-    lead = np.array([valid - latest], dtype="timedelta64[ns]")
-    piece = piece.drop_vars("valid_time").assign_coords(time=[latest], step=lead)
-    return piece.assign_coords(valid_time=piece["time"] + piece["step"])
 
 
 def _on_grid(ds: xr.Dataset, like: xr.Dataset, where: str) -> xr.Dataset:

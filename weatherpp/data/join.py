@@ -98,6 +98,19 @@ class Whole:
         return [p for p in parts if all(np.isin(p.at[d], w).any() for d, w in wanted.items())]
 
 
+class Derived(Whole):
+    """A variable worked out lazily from a whole, field for field in the same table."""
+
+    def __init__(self, source: Whole, da: xr.DataArray):
+        super().__init__(source.dims, source.shape, source.parts)
+        self.da = da
+
+    def __getitem__(self, index: tuple[Any, ...]) -> NDArray[np.float32]:
+        with dask.config.set(scheduler="synchronous"):
+            found: NDArray[np.float32] = np.asarray(self.da.data[index], dtype=np.float32)
+        return found
+
+
 @dataclass(frozen=True)
 class Layout:
     """A canonical Dataset, lazy, and the wholes that its values come from."""
@@ -116,7 +129,6 @@ def lay_out(
     where: str,
     kind: Kind,
     sparse: bool = False,
-    names: Sequence[str] = (),
 ) -> Layout:
     """One canonical Dataset out of canonical pieces of the same grid; lazy, float32.
 
@@ -126,15 +138,13 @@ def lay_out(
     Parameters
     ----------
     pieces
-        Canonical Datasets.
+        Canonical Datasets; the attribute ``from`` of each names its file in error messages.
     where
         Names the whole in error messages.
     kind
         What the pieces are.
     sparse
         Fill gaps in the table of dates and members with NaN instead of refusing them.
-    names
-        Of the pieces, for error messages.
 
     Raises
     ------
@@ -142,9 +152,9 @@ def lay_out(
         A field stands twice, the table of fields has gaps, or grids or members differ.
     """
     like = pieces[0]
-    named = list(names) or [where] * len(pieces)
     by_name: dict[str, list[tuple[xr.DataArray, str]]] = {}
-    for piece, name in zip(pieces, named, strict=True):
+    for piece in pieces:
+        name = str(piece.attrs.get("from", where))
         for variable, da in piece.data_vars.items():
             bare = da.drop_vars("valid_time") if "step" in da.dims else da
             by_name.setdefault(str(variable), []).append((snap(bare, like, name), name))

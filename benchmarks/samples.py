@@ -8,7 +8,8 @@ Makes a synthetic archive on disk (about 0.6 GB) and prints a JSON line for each
 
 Bare reading takes one date of one variable per call, all levels, without threads beyond those
 of zarr itself. What is compared takes turns, so that other load and the page cache meet all
-alike; the value is the median over the rounds of the ratio within each round.
+alike; the value is the median over the rounds of the ratio within each round. The ratio of
+processor time beside it depends less on what else the machine does.
 """
 
 from __future__ import annotations
@@ -70,14 +71,17 @@ def make_archive(path: Path, dates: int, members: int, shape: tuple[int, int]) -
 
 
 def turns(functions: dict[str, Callable[[], Any]], rounds: int) -> dict[str, np.ndarray]:
-    """Seconds of each function in each round; a first round, which compiles, is not counted."""
-    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    """Seconds of each function, shape (round, 2): by the clock, and of processor time.
+
+    A first round, which compiles, is not counted.
+    """
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in functions}
     for number in range(rounds + 1):
         for name, function in functions.items():
-            start = time.perf_counter()
+            start, work = time.perf_counter(), time.process_time()
             function()
             if number:
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append((time.perf_counter() - start, time.process_time() - work))
     return {name: np.array(values) for name, values in seconds.items()}
 
 

@@ -59,7 +59,12 @@ def _main(
 
 
 def _execute(
-    recipe: str, overrides: list[str], force: list[str], run_dir: Path | None, until: str
+    recipe: str,
+    overrides: list[str],
+    force: list[str],
+    run_dir: Path | None,
+    until: str,
+    scheduler: str | None = None,
 ) -> Outcome:
     from weatherpp.pipeline.progress import Terminal
     from weatherpp.pipeline.run import find_recipe, run_recipe
@@ -72,6 +77,7 @@ def _execute(
             run_dir=run_dir,
             until=until,
             force=tuple(force),
+            scheduler=scheduler,
             terminal=terminal,
         )
 
@@ -92,7 +98,27 @@ def _stage_command(stage: str, help_text: str) -> None:
     app.command(name=stage)(command)
 
 
-_stage_command("ingest", "Make the archive of a recipe from its source.")
+@app.command()
+def ingest(
+    recipe: RecipeArgument,
+    overrides: SetOption = [],  # noqa: B006
+    force: ForceOption = [],  # noqa: B006
+    run_dir: RunDirOption = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers do the work."
+        ),
+    ] = None,
+) -> None:
+    """Make the archive of a recipe from its source, or add what is new in the source.
+
+    Example: weatherpp ingest pipelines/demo.yaml
+    """
+    outcome = _execute(recipe, overrides, force, run_dir, "ingest", scheduler)
+    typer.echo(outcome.summary())
+
+
 _stage_command("fit", "Fit the recipe's methods (ingests first if need be).")
 _stage_command("postprocess", "Predict with the fitted models (and all before that is not done).")
 _stage_command("verify", "Score the predictions (and all before that is not done).")

@@ -179,7 +179,7 @@ def test_workers_of_a_cluster_give_the_same_archive(source: Path, tmp_path: Path
 
 
 def test_no_scheduler_there(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="--scheduler nowhere: no scheduler answers"):
+    with pytest.raises(ConfigError, match="--scheduler nowhere: no address"):
         ingest(entry(source), tmp_path / "a", scheduler="nowhere")
 
 

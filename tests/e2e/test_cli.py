@@ -15,6 +15,8 @@ import pytest
 import xarray as xr
 from jobs import ENTRY, RECIPE, Command, write_yaml
 
+from weatherpp.data.archive import Archive
+
 COMMANDS = [
     "ingest",
     "fit",
@@ -332,3 +334,31 @@ def test_no_analysis_at_valid_time_is_said(weatherpp: Command, workplace: Path) 
     moved.to_netcdf(path)
     result = weatherpp("verify", "tiny.yaml", cwd=workplace)
     assert_one_line(result, 3, "z500", "has an analysis at its valid time")
+
+
+def test_growing_source_is_read_where_it_is_new(weatherpp: Command, workplace: Path) -> None:
+    """A file a date; a later one is added, and the archive becomes that of all of them."""
+    files = workplace / "files"
+    with xr.open_dataset(files / "forecast.nc", decode_timedelta=True) as ds:
+        forecast = ds.load()
+    (files / "forecast.nc").unlink()
+    times = forecast["time"].values
+    forecast.isel(time=slice(0, 40)).to_netcdf(files / "fc_1.nc")
+    entry = {**ENTRY, "files": {**ENTRY["files"], "forecast": ["fc_*.nc"]}}
+    write_yaml(workplace / "data_catalog" / "tiny.yaml", entry)
+    assert weatherpp("ingest", "tiny.yaml", cwd=workplace).returncode == 0
+    forecast.isel(time=slice(40, None)).to_netcdf(files / "fc_2.nc")
+    grown = weatherpp("ingest", "tiny.yaml", cwd=workplace)
+    assert tasks(grown, "done") == ["ingest/archive"], grown.stderr
+    weatherpp("ingest", "tiny.yaml", "--run-dir", "runs/anew", cwd=workplace)
+    one, two = (
+        Archive.open(workplace / "runs" / name / "archive.zarr") for name in ("tiny", "anew")
+    )
+    assert len(one.forecast["time"]) == len(times)
+    xr.testing.assert_identical(one.forecast.load(), two.forecast.load())
+
+
+def test_no_scheduler_is_said(weatherpp: Command, workplace: Path) -> None:
+    for address, words in (("nonsense", "no address"), ("127.0.0.1:9", "no scheduler answers")):
+        result = weatherpp("ingest", "tiny.yaml", "--scheduler", address, cwd=workplace)
+        assert_one_line(result, 2, f"--scheduler {address}", words)

@@ -27,7 +27,7 @@ from weatherpp.data.matching import snap
 from weatherpp.data.reuse import take_over
 from weatherpp.data.writing import JOURNAL, Journal, create_group, write
 from weatherpp.errors import ConfigError, InputError
-from weatherpp.files import file_digest, write_whole
+from weatherpp.files import file_digest, file_state, write_whole
 from weatherpp.recipe import digest
 
 GROUPS: tuple[Group, ...] = get_args(Group)
@@ -76,7 +76,7 @@ def ingest(
     if out.exists() and not overwrite:
         raise ConfigError(f"{out}: is there already; remove it or choose another folder")
     layouts = _layouts(entry, root, progress)
-    states = {str(path): _state(path) for path in _files(entry, root)}
+    states = {str(path): file_state(path) for path in _files(entry, root)}
     made = digest(entry, __version__)
     work = out.with_name(f".{out.name}.partial")
     store, plan = work / "store", work / "plan"
@@ -139,12 +139,6 @@ def _files(entry: CatalogEntry, root: str | Path | None) -> list[Path]:
     return [path for group in GROUPS for path in entry.paths(group, root)]
 
 
-def _state(path: Path) -> list[Any]:
-    """What tells that a file is still the same one, without reading it: sizes, times of change."""
-    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-    return [[file.stat().st_size, file.stat().st_mtime_ns] for file in files]
-
-
 def _sources(
     entry: CatalogEntry, root: str | Path | None, states: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
@@ -157,16 +151,11 @@ def _sources(
             "file": path.relative_to(folder).as_posix(),
             "path": str(path),
             "state": states[str(path)],
-            "bytes": _size(path),
+            "bytes": sum(size for size, _ in states[str(path)]),
             "sha256": content,
         }
         for path, content in zip(paths, digests, strict=True)
     ]
-
-
-def _size(path: Path) -> int:
-    files = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files)
 
 
 def read(

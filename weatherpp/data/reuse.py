@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 import zarr
 
-from weatherpp.data.archive import MANIFEST, Archive, chunk_sizes
+from weatherpp.data.archive import MANIFEST, Archive, chunk_sizes, content_hash
 from weatherpp.data.join import Layout
 from weatherpp.data.writing import Block, Journal, blocks
 from weatherpp.errors import WeatherppError
@@ -61,6 +61,7 @@ def take_over(
         manifest = json.loads((old / MANIFEST).read_text(encoding="utf-8"))
         same = manifest["made"] == made
         before = {source["path"]: source["state"] for source in manifest["sources"]}
+        same &= content_hash(old) == manifest["content"]  # damage must not be carried on
         archive = Archive.open(old)
         groups = {group: getattr(archive, group) for group in layouts} if same else {}
     except (OSError, ValueError, KeyError, TypeError, WeatherppError):

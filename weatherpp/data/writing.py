@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -230,6 +231,8 @@ def _workers(scheduler: str | None) -> Iterator[tuple[Executor, int, Callable[[A
         raise ConfigError(
             "--scheduler needs the package distributed: pip install 'weatherpp[distributed]'"
         ) from None
+    if not re.fullmatch(r"(\w+://)?[\w.\-\[\]:]+:\d+", scheduler):
+        raise ConfigError(f"--scheduler {scheduler}: no address; write for example tcp://host:8786")
     make: Any = Client  # untyped
     try:
         client = make(scheduler, timeout="10s", set_as_default=False)

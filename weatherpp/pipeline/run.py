@@ -18,7 +18,7 @@ from weatherpp.data.fields import select, subsample
 from weatherpp.data.matching import matched_times, truth_for
 from weatherpp.data.shipped import shipped_folder
 from weatherpp.errors import ConfigError, InputError
-from weatherpp.files import file_digest
+from weatherpp.files import file_digest, file_state, write_whole
 from weatherpp.methods.base import FitData, Method, load_model, method_class
 from weatherpp.pipeline.plan import Fold, plan_folds
 from weatherpp.pipeline.products import product, write_product
@@ -86,6 +86,7 @@ class Job:
     terminal: Terminal
     cache: dict[str, Any] = field(default_factory=dict)
     trusted: bool = False
+    scheduler: str | None = None
 
     def ingest(self) -> str:
         """Make the archive; returns its hash."""
@@ -106,22 +107,49 @@ class Job:
                 content=content_hash,
             )
         from weatherpp.data.catalog import load_entry
-        from weatherpp.data.ingest import ingest
+        from weatherpp.data.ingest import GROUPS, ingest
 
         entry = load_entry(source.catalog)
         root = Path(source.root) if source.root else None
 
         def work() -> None:
-            ingest(entry, path, root, self.terminal.update, overwrite=True)
+            ingest(
+                entry,
+                path,
+                root,
+                self.terminal.update,
+                overwrite=True,
+                scheduler=self.scheduler,
+            )
 
-        inputs = [
-            digest([path.name, file_digest(path)])
-            for group in ("forecast", "analysis", "static", "apply")
-            for path in entry.paths(group, root)
-        ]
+        paths = [path for group in GROUPS for path in entry.paths(group, root)]
         return self.run.task(
-            "ingest/archive", [entry], inputs, [path], work, resumable=True, content=content_hash
+            "ingest/archive",
+            [entry],
+            self._digests(paths),
+            [path],
+            work,
+            resumable=True,
+            replaces=True,
+            content=content_hash,
         )
+
+    def _digests(self, paths: Sequence[Path]) -> list[str]:
+        """Hash of each input file with its name; one that has not changed since is not read."""
+        note = self.run.path / "stages" / "inputs.json"
+        try:
+            known = dict(json.loads(note.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            known = {}
+        found: dict[str, dict[str, Any]] = {}
+        for path in paths:
+            state, before = file_state(path), known.get(str(path))
+            if isinstance(before, dict) and before.get("state") == state and "hash" in before:
+                found[str(path)] = before
+            else:
+                found[str(path)] = {"state": state, "hash": file_digest(path)}
+        write_whole(note, json.dumps(found) + "\n")
+        return [digest([path.name, found[str(path)]["hash"]]) for path in paths]
 
     @property
     def archive_path(self) -> Path:
@@ -300,6 +328,7 @@ def run_recipe(
     run_dir: Path | None = None,
     until: str = "report",
     force: tuple[str, ...] = (),
+    scheduler: str | None = None,
     terminal: Terminal,
 ) -> Outcome:
     """Run a recipe up to and including a stage; what is done already is skipped.
@@ -316,6 +345,8 @@ def run_recipe(
         Last stage, one of :data:`weatherpp.pipeline.stages.STAGES`.
     force
         Stages to do again.
+    scheduler
+        Address of a dask.distributed scheduler, for ingest.
     terminal
         Shows progress.
 
@@ -332,7 +363,7 @@ def run_recipe(
             raise ConfigError(f"--force {stage}: the stages are {', '.join(STAGES)}")
     recipe = load_recipe(path, overrides)
     run = RunFolder(run_dir or Path("runs") / recipe.name, force, terminal.on_task)
-    job = Job(recipe, path.read_text(encoding="utf-8"), run, terminal)
+    job = Job(recipe, path.read_text(encoding="utf-8"), run, terminal, scheduler=scheduler)
     job.methods()
     with run.locked():
         archive_hash = job.ingest()

@@ -107,6 +107,7 @@ class RunFolder:
         outputs: Sequence[Path],
         work: Callable[[], None],
         resumable: bool = False,
+        replaces: bool = False,
         content: Callable[[Path], str] = file_digest,
     ) -> str:
         """Do a task unless it is done; return the hash of its outputs.
@@ -126,6 +127,9 @@ class RunFolder:
         resumable
             The work itself goes on from what an interrupted attempt at the *same* identity
             left; without it, old outputs are removed first.
+        replaces
+            The work puts new outputs in place of old ones by itself, and makes use of these; they
+            are only removed first if the stage is forced.
         content
             Hash of an output.
         """
@@ -142,7 +146,7 @@ class RunFolder:
         self.on_task(name, "started")
         started = marker.with_suffix(".started")
         if not (resumable and started.is_file() and started.read_text() == identity):
-            _remove([marker, *outputs])
+            _remove([marker] if replaces and stage not in self.force else [marker, *outputs])
             write_whole(started, identity)
         for output in outputs:
             output.parent.mkdir(parents=True, exist_ok=True)

@@ -140,7 +140,7 @@ def test_context(archive: Archive, times: pd.DatetimeIndex, found: xr.Dataset) -
     constant = constant_fields(archive.static, archive.forecast["z"])
     for number, name in enumerate(names[:3]):
         np.testing.assert_array_equal(batch["context"][0, number], constant[name])
-    angle = 2 * np.pi * (times[int(batch["date"][0])].dayofyear - 1) / 365
+    angle = 2 * np.pi * (times[int(batch["date"][0])].day_of_year - 1) / 365
     np.testing.assert_allclose(batch["context"][0, 3], np.sin(angle), rtol=1e-5)
     np.testing.assert_allclose(batch["context"][0, 4], np.cos(angle), rtol=1e-5)
 

@@ -14,7 +14,9 @@ import pandas as pd
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from weatherpp.conventions import VARIABLES
+from weatherpp.data import remote
 from weatherpp.data.amounts import SINCE_PREVIOUS, SINCE_START
+from weatherpp.data.regrid import GridSettings
 from weatherpp.data.shipped import shipped_folder
 from weatherpp.data.table_layout import TableLayout
 from weatherpp.errors import ConfigError, InputError
@@ -76,15 +78,34 @@ class SourceVariable(Strict):
         return self.model_dump(include={"units", "period", "accumulation"}, exclude_none=True)
 
 
+class Expected(Strict):
+    """What a whole source has; :mod:`weatherpp.data.catalog_check` tells what is missing of it.
+
+    ``members`` are the first and the last number. Empty or None stands for not known beforehand.
+    """
+
+    members: tuple[int, int] | None = None
+    levels: tuple[int, ...] = ()
+    steps: tuple[str, ...] = ()
+
+    @field_validator("steps")
+    @classmethod
+    def _are_times(cls, steps: tuple[str, ...]) -> tuple[str, ...]:
+        for step in steps:
+            parse_step(step)
+        return steps
+
+
 class CatalogEntry(Strict):
     """One source of data.
 
-    ``variables`` lists what to take, by canonical name; without it, all known variables are
-    taken. ``analysis_variables`` says the same of the analyses where they differ from the
-    forecasts; ``analysis_shift`` is added to their times, such as ``12h`` where they are dated by
-    the beginning of a day and the forecasts by its middle. ``lagged`` joins runs of different
-    initial times that are valid at the same time into one ensemble, dated by its latest run.
-    ``table`` says what the columns of a table are.
+    ``root`` is a folder or a URL (:mod:`weatherpp.data.remote`). ``variables`` lists what to
+    take, by canonical name; without it, all known variables are taken. ``analysis_variables``
+    says the same of the analyses where they differ from the forecasts; ``analysis_shift`` is
+    added to their times, such as ``12h`` where they are dated by the beginning of a day and the
+    forecasts by its middle. ``lagged`` joins runs of different initial times that are valid at
+    the same time into one ensemble, dated by its latest run. ``table`` says what the columns of
+    a table are.
     """
 
     name: Label
@@ -96,7 +117,9 @@ class CatalogEntry(Strict):
     analysis_variables: dict[str, SourceVariable] = Field(default_factory=dict)
     analysis_shift: str | None = None
     members: str = ""
+    expected: Expected = Expected()
     lagged: bool = False
+    grid: GridSettings | None = None
     licence: str
     citation: str
     quirks: tuple[str, ...] = ()
@@ -105,6 +128,10 @@ class CatalogEntry(Strict):
     table: TableLayout | None = None
 
     _base: Path = PrivateAttr(default_factory=Path.cwd)
+    _remotes: dict[str, remote.Remote] = PrivateAttr(default_factory=dict)
+    # what was found below a URL stays so for the life of the entry: one ingest, one state of it
+    _listed: dict[tuple[str, str], list[str]] = PrivateAttr(default_factory=dict)
+    _local: dict[tuple[str, str], Path] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _has_files(self) -> CatalogEntry:
@@ -153,7 +180,7 @@ class CatalogEntry(Strict):
         return self.missing_values == "expected"
 
     def folder(self, root: str | Path | None = None) -> Path:
-        """Folder of the files: ``root`` if given, else the entry's own.
+        """Folder of the files: ``root`` if given, else the entry's own; of a URL, its cache.
 
         ``${NAME}`` stands for an environment variable. A relative root of the entry starts
         at the folder that holds ``data_catalog``.
@@ -161,12 +188,15 @@ class CatalogEntry(Strict):
         Raises
         ------
         ConfigError
-            An environment variable is not set.
+            An environment variable is not set, or the URL cannot be used.
         InputError
             There is no such folder.
         """
-        text = _with_environment(str(root if root is not None else self.root), self.name)
-        folder = Path(text).expanduser()
+        there = self.elsewhere(root)
+        if there is not None:
+            return there.folder
+        text = self._root(root)
+        folder = remote.local_folder(text) or Path(text).expanduser()
         if root is None and not folder.is_absolute():
             folder = self._base / folder
         if not folder.is_dir():
@@ -176,10 +206,29 @@ class CatalogEntry(Strict):
             )
         return folder
 
-    def paths(self, group: Group, root: str | Path | None = None) -> list[Path]:
-        """Files of a group, sorted; empty if the entry has no pattern for it.
+    def _root(self, root: str | Path | None) -> str:
+        return _with_environment(str(root if root is not None else self.root), self.name)
 
-        Observations that stand in the rows of a table of forecasts are in the forecast files.
+    def elsewhere(self, root: str | Path | None = None) -> remote.Remote | None:
+        """What lies below the root if it is a URL; None if it is a folder.
+
+        Raises
+        ------
+        ConfigError
+            An environment variable is not set, or the URL cannot be used.
+        """
+        text = self._root(root)
+        if not remote.is_url(text) or remote.local_folder(text) is not None:
+            return None
+        if text not in self._remotes:
+            self._remotes[text] = remote.Remote(text)
+        return self._remotes[text]
+
+    def names(self, group: Group, root: str | Path | None = None) -> list[str]:
+        """Files of a group relative to the root, sorted within each pattern; nothing is fetched.
+
+        Empty if the entry has no pattern for the group. Observations that stand in the rows of a
+        table of forecasts are in the forecast files.
 
         Raises
         ------
@@ -190,17 +239,58 @@ class CatalogEntry(Strict):
         """
         if group == "analysis" and self.table is not None and self.table.observation is not None:
             group = "forecast"
-        folder = self.folder(root)
-        found: list[Path] = []
-        for pattern in getattr(self.files, group):
-            matches = sorted(folder.glob(pattern))
-            if not matches:
-                raise InputError(f"{folder / pattern}: no such {group} file")
-            for match in matches:
+        patterns: tuple[str, ...] = getattr(self.files, group)
+        found = [name for pattern in patterns for name in self.matches(pattern, root, group)]
+        return list(dict.fromkeys(found))
+
+    def matches(self, pattern: str, root: str | Path | None, group: str) -> list[str]:
+        """Files that match a pattern, relative to the root, sorted.
+
+        Raises
+        ------
+        InputError
+            There are none; ``group`` says what was looked for.
+        ConfigError
+            A match lies outside the root, by a symbolic link.
+        """
+        there = self.elsewhere(root)
+        if there is not None:
+            key = (there.url, pattern)
+            if key not in self._listed:
+                self._listed[key] = there.names(pattern, self.driver == "zarr")
+            names, where = self._listed[key], f"{there.url}/{pattern}"
+        else:
+            folder = self.folder(root)
+            found = sorted(folder.glob(pattern))
+            for match in found:
                 if not match.resolve().is_relative_to(folder.resolve()):
                     raise ConfigError(f"{match}: leads out of the folder {folder}")
-            found += [match for match in matches if match not in found]
-        return found
+            names = [match.relative_to(folder).as_posix() for match in found]
+            where = str(folder / pattern)
+        if not names:
+            raise InputError(f"{where}: no such {group} file")
+        return names
+
+    def paths(self, group: Group, root: str | Path | None = None) -> list[Path]:
+        """Files of a group; those below a URL are fetched, of Zarr stores there are links.
+
+        Raises
+        ------
+        InputError
+            A pattern matches no file, or one cannot be fetched.
+        ConfigError
+            A match lies outside the root, by a symbolic link.
+        """
+        names, there = self.names(group, root), self.elsewhere(root)
+        if there is None:
+            return [self.folder(root) / name for name in names] if names else []
+        lacking = [name for name in names if (there.url, name) not in self._local]
+        if self.driver == "zarr":
+            found = [there.link(name) for name in lacking]
+        else:
+            found = there.fetch(lacking)
+        self._local |= {(there.url, n): path for n, path in zip(lacking, found, strict=True)}
+        return [self._local[there.url, name] for name in names]
 
 
 def _with_environment(text: str, name: str) -> str:

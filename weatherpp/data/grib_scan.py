@@ -70,6 +70,7 @@ def scan(path: Path) -> list[Message]:
         The file is missing, is not GRIB, is cut off, or has foreign bytes between messages.
     """
     messages: list[Message] = []
+    names: dict[int, tuple[str, str]] = {}
     eccodes.codes_grib_multi_support_on()  # some centres pack u and v into one message
     try:
         with path.open("rb") as stream:
@@ -86,7 +87,7 @@ def scan(path: Path) -> list[Message]:
                     if start > before:
                         _only_padding(path, before, start)
                     offset = (start, messages[-1].offset[1] + 1 if again else 0)
-                    messages.append(_message(handle, offset))
+                    messages.append(_message(handle, offset, names))
                     if again:
                         messages[-2:] = [replace(m, length=0) for m in messages[-2:]]
                 finally:
@@ -113,7 +114,7 @@ def _only_padding(path: Path, start: int, end: int | None) -> None:
         raise InputError(f"{path}: {len(gap)} bytes at {start} are no GRIB message; fetch it again")
 
 
-def _message(handle: int, offset: tuple[int, int]) -> Message:
+def _message(handle: int, offset: tuple[int, int], names: dict[int, tuple[str, str]]) -> Message:
     def get(key: str, kind: type = str) -> object:
         return eccodes.codes_get(handle, key, kind) if has(key) else kind()
 
@@ -123,11 +124,16 @@ def _message(handle: int, offset: tuple[int, int]) -> Message:
     def whole(key: str) -> int:
         return int(str(get(key, int)))
 
+    # looking a parameter up in the tables takes longer than all the rest together
+    parameter = whole("paramId")
+    if parameter not in names or not parameter:  # 0: not in the tables
+        names[parameter] = str(get("cfVarName")), str(get("units"))
+    variable, units = names[parameter]
     return Message(
         offset=offset,
         length=whole("totalLength"),
-        variable=str(get("cfVarName")),
-        units=str(get("units")),
+        variable=variable,
+        units=units,
         level_type=str(get("typeOfLevel")),
         level=whole("level"),
         data_type=str(get("dataType")),

@@ -46,7 +46,8 @@ def on_grid(ds: xr.Dataset, where: str) -> xr.Dataset:
             elif ds[name].dims != ("station",):
                 raise InputError(
                     f"{where}: reduced or unstructured grid of {ds[name].size} points; regrid it "
-                    "to latitude and longitude first (at ECMWF: grid=0.5/0.5 in the request)"
+                    "first (at ECMWF: grid=0.5/0.5 in the request), or if it has rows of latitude, "
+                    "state grid: {regrid: {resolution: 0.5}} in the catalog entry"
                 )
     if "y" in ds.dims and "x" in ds.dims and "latitude" not in ds.coords:
         ds = _locate(ds, where)

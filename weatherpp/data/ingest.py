@@ -17,15 +17,17 @@ from weatherpp import __version__
 from weatherpp.conventions import GAPS, VARIABLES, Kind, annotate, check, grid_dims, listed
 from weatherpp.data import grib, netcdf, tables
 from weatherpp.data.amounts import since_start
-from weatherpp.data.archive import Archive, seal
+from weatherpp.data.archive import Archive, seal, write_group
 from weatherpp.data.canonical import canonical_name, canonicalise
 from weatherpp.data.catalog import CatalogEntry, Group, SourceVariable
 from weatherpp.data.checks import check_dataset
 from weatherpp.data.join import Derived, Layout, join, lay_out
 from weatherpp.data.lagged import as_control, lag
 from weatherpp.data.matching import snap
+from weatherpp.data.reduced import filled
+from weatherpp.data.regrid import to_grid
 from weatherpp.data.reuse import take_over
-from weatherpp.data.writing import JOURNAL, Journal, create_group, write
+from weatherpp.data.writing import JOURNAL, Journal, write
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.files import file_digest, file_state, write_whole
 from weatherpp.recipe import digest
@@ -132,7 +134,7 @@ def _create(work: Path, store: Path, entry: CatalogEntry, layouts: Mapping[str, 
     }
     zarr.open_group(store, mode="w", zarr_format=3, attributes=attrs)
     for group, layout in layouts.items():
-        create_group(store, group, layout.ds)
+        write_group(store, group, layout.ds, values=False)
 
 
 def _files(entry: CatalogEntry, root: str | Path | None) -> list[Path]:
@@ -212,7 +214,7 @@ def _lay_out(
     total = len(paths) + len(apart)
     pieces: list[xr.Dataset] = []
     for done, path in enumerate([*paths, *apart], start=1):
-        for piece in _pieces(path, entry, kind):
+        for piece in to_grid(_pieces(path, entry, kind), entry.grid, str(path), entry.sparse, like):
             found = as_control(piece, str(path)) if path in apart else piece
             if entry.driver == "table" and kind == "analysis" and like is not None:
                 found = tables.on_stations(found, like, str(path))
@@ -304,7 +306,8 @@ def _pieces(path: Path, entry: CatalogEntry, kind: Kind) -> list[xr.Dataset]:
         raws = grib.read(path, wanted if variables else None, entry.sparse)
     else:
         raws = [netcdf.read(path)]
-    chosen = (_choose(raw, variables, kind) for raw in raws)
+    full = (filled(raw, entry.grid, kind) for raw in raws)
+    chosen = (_choose(raw, variables, kind) for raw in full)
     return [canonicalise(raw, str(path), kind, entry.lagged) for raw in chosen if raw.data_vars]
 
 

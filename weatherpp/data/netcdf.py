@@ -11,11 +11,12 @@ import dask
 import xarray as xr
 from scipy.io import netcdf_file
 
+from weatherpp.data import remote
 from weatherpp.errors import InputError, WeatherppError
 
 
 def read(path: Path) -> xr.Dataset:
-    """A netCDF file or a Zarr store, lazy; lead times are left as the numbers they are.
+    """A netCDF file, a Zarr store or a link to one, lazy; lead times stay the numbers they are.
 
     Raises
     ------
@@ -24,15 +25,19 @@ def read(path: Path) -> xr.Dataset:
     """
     if not path.exists():
         raise InputError(f"{path}: no such file")
-    engine = "zarr" if path.is_dir() else "netcdf4"
+    engine = "zarr" if path.is_dir() or remote.is_link(path) else "netcdf4"
     if engine == "netcdf4":
         _refuse_cut_off(path)
+    source: Any = path
+    consolidated = False
+    if remote.is_link(path):
+        source, consolidated = remote.open_store(path)
     # Decoding of lead times depends on the xarray release and on attributes, so units are
     # read here instead; calendars that are not of the real world must stay visible.
-    options = {"consolidated": False} if engine == "zarr" else None
+    options = {"consolidated": consolidated} if engine == "zarr" else None
     try:
         ds: xr.Dataset = xr.open_dataset(
-            path, engine=engine, chunks={}, decode_timedelta=False, backend_kwargs=options
+            source, engine=engine, chunks={}, decode_timedelta=False, backend_kwargs=options
         )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         text = str(error).splitlines()[0] if str(error) else type(error).__name__

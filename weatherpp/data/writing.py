@@ -20,10 +20,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 import zarr
-from zarr.codecs import BloscCodec
 
-from weatherpp.conventions import grid_dims
-from weatherpp.data.archive import chunk_sizes, nanoseconds
+from weatherpp.data.archive import chunk_sizes
 from weatherpp.data.checks import check_values
 from weatherpp.data.join import Layout, Whole
 from weatherpp.errors import ConfigError
@@ -32,31 +30,6 @@ JOURNAL = "blocks.done"
 AHEAD = 2
 """Blocks handed to a worker before it asks, so that it never waits for the next one."""
 Progress = Callable[[str, float, float], None]
-
-
-def create_group(store: Path, group: str, ds: xr.Dataset) -> None:
-    """Metadata and coordinates of a group; the values of fields are left to :func:`write`."""
-    ds = nanoseconds(ds)
-    encoding: dict[Any, dict[str, Any]] = {}
-    for name in ds.variables:
-        ds[name].encoding = {}
-    for name, da in ds.data_vars.items():
-        chunks = {str(dim): size for dim, size in da.sizes.items()}
-        if grid_dims(da):
-            chunks = chunk_sizes(da.sizes, da.dtype.itemsize)
-        # bits of like weight side by side: packed fields shrink best, at the speed of the disk
-        codec = BloscCodec(cname="zstd", clevel=1, shuffle="bitshuffle")
-        encoding[name] = {"chunks": tuple(chunks[str(d)] for d in da.dims), "compressors": codec}
-        ds[name] = da.chunk(chunks)
-    ds.to_zarr(
-        store,
-        group=group,
-        mode="w",
-        zarr_format=3,
-        consolidated=False,
-        encoding=encoding,
-        compute=False,
-    )
 
 
 @dataclass(frozen=True)
@@ -161,7 +134,8 @@ def write(
     Parameters
     ----------
     store
-        A store with :func:`create_group` done for each of ``layouts``.
+        A store that holds each of ``layouts`` without its values, see
+        :func:`weatherpp.data.archive.write_group`.
     layouts
         What to write, by group.
     journal

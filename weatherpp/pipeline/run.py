@@ -110,7 +110,7 @@ class Job:
         from weatherpp.data.ingest import GROUPS, ingest
 
         entry = load_entry(source.catalog)
-        root = Path(source.root) if source.root else None
+        root = source.root or None  # text, as it may be a URL
 
         def work() -> None:
             ingest(

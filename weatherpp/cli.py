@@ -231,6 +231,33 @@ def catalog_show(
     typer.echo(yaml.safe_dump(entry, sort_keys=False, allow_unicode=True).rstrip())
 
 
+@catalog_app.command("check")
+def catalog_check(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name from 'catalog list'.")],
+    root: Annotated[
+        str | None,
+        typer.Option(
+            "--root", metavar="FOLDER", help="Folder or URL, if not where the entry says."
+        ),
+    ] = None,
+) -> None:
+    """Compare the files of a source with what its entry says; exit 3 if something is missing.
+
+    Reads headers only, no values; of files below a URL the first ones only.
+
+    Example: weatherpp catalog check mogreps-uk-t --root tests/data/mogreps_uk_t
+    """
+    from weatherpp.data.catalog import load_entry
+    from weatherpp.data.catalog_check import check_source
+    from weatherpp.errors import InputError
+
+    findings = check_source(load_entry(name), root)
+    for finding in findings:
+        typer.echo(str(finding))
+    if any(finding.missing for finding in findings):
+        raise typer.Exit(InputError.exit_code)
+
+
 def _guarded(call: Callable[[], None]) -> int:
     """Run and turn any failure into one line on standard error and an exit code."""
     try:

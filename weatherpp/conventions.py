@@ -179,8 +179,10 @@ COORDS: dict[str, tuple[str, ...]] = {
     "reference": ("forecast_reference_time", "init_time", "initial_time", "initialization",
                   "init", "sdate", "S"),
     "level": ("isobaricInhPa", "isobaricInPa", "pressure_level", "pressure", "plev"),
-    "latitude": ("lat", "nav_lat"),
-    "longitude": ("lon", "long", "nav_lon"),
+    "latitude": ("lat", "nav_lat", "station_latitude"),
+    "longitude": ("lon", "long", "nav_lon", "station_longitude"),
+    "altitude": ("station_altitude",),
+    "station": ("station_id",),
     "y": ("projection_y_coordinate", "grid_latitude", "rlat", "south_north"),
     "x": ("projection_x_coordinate", "grid_longitude", "rlon", "west_east"),
 }  # fmt: skip

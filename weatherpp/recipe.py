@@ -127,7 +127,8 @@ class YearSplit(Strict):
 
 
 class FoldSplit(Strict):
-    """Cross validation for short samples: each initial time left out once."""
+    """Cross validation for short samples: each initial time left out once, and with it those
+    that are no more than the lead time away."""
 
     leave_out: Literal["time"]
 

@@ -20,7 +20,7 @@ from weatherpp.data.fields import (
     select,
     subsample,
 )
-from weatherpp.data.matching import matched_times, snap, truth_for
+from weatherpp.data.matching import matched_times, partners, snap, truth_for
 from weatherpp.data.splits import by_years, leave_one_out
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.recipe import MemberChoice, Target, YearSplit
@@ -163,11 +163,33 @@ def test_split_without_dates_names_the_years(tiny_archive: Archive) -> None:
 
 def test_leave_one_out() -> None:
     times = pd.date_range("2020-01-01", periods=3)
-    pairs = list(leave_one_out(times))
+    pairs = list(leave_one_out(times, pd.Timedelta(0)))
     assert [list(test) for _, test in pairs] == [[time] for time in times]
     assert all(len(train) == 2 and not train.isin(test).any() for train, test in pairs)
     with pytest.raises(ConfigError, match="two dates"):
-        leave_one_out(times[:1])
+        leave_one_out(times[:1], pd.Timedelta(0))
+    with pytest.raises(ConfigError, match="more than the lead time of 24 h away from 2020-01-02"):
+        leave_one_out(times, pd.Timedelta("24h"))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(0, 2000), min_size=2, max_size=60, unique=True),
+    st.integers(0, 240),
+)
+def test_left_out_dates_have_a_gap_of_the_lead_time(at: list[int], lead_hours: int) -> None:
+    times = pd.DatetimeIndex([pd.Timestamp("2000-01-01") + pd.Timedelta(hours=h) for h in at])
+    lead = pd.Timedelta(hours=lead_hours)
+    try:
+        pairs = list(leave_one_out(times, lead))
+    except ConfigError:
+        assert any(all(abs(a - b) <= lead for a in times) for b in times)
+        return
+    assert sorted(test[0] for _, test in pairs) == sorted(times)
+    for train, (test,) in pairs:
+        # neither is verified at a time that lies in the forecast of the other
+        assert all(t + lead < test or test + lead < t for t in train)
+        assert len(train) == sum(abs(t - test) > lead for t in times), "no more is lost"
 
 
 TARGET = Target(variable="z", level=500, step="48h")
@@ -192,9 +214,79 @@ def test_missing_truth_is_named(tiny_archive: Archive) -> None:
     assert analysis is not None
     times = pd.DatetimeIndex(tiny_archive.forecast["time"].values)
     short = analysis.isel(valid_time=slice(0, -2))
-    with pytest.raises(InputError, match=r"no analysis of z500 for 2003-03-20 00:00 UTC \(1 of 60"):
+    with pytest.raises(
+        InputError, match=r"no analysis of z500 for 2003-03-20 00:00 UTC.*\(1 of 60"
+    ):
         truth_for(short, TARGET, times)
     assert len(matched_times(short, TARGET, times)) == 59
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=20, unique=True),
+    st.lists(st.integers(0, 40), max_size=20, unique=True),
+)
+def test_partners_are_those_at_the_valid_time(starts: list[int], analyses: list[int]) -> None:
+    def dates(days: list[int]) -> pd.DatetimeIndex:
+        return pd.DatetimeIndex(np.datetime64("2020-01-01", "ns") + np.array(days, "m8[D]"))
+
+    analysis = xr.Dataset(coords={"valid_time": dates(sorted(analyses))})
+    found = partners(analysis, TARGET, dates(starts))
+    assert list(found.found) == list(dates([day for day in starts if day + 2 in analyses]))
+    assert list(found.missing) == list(dates([day for day in starts if day + 2 not in analyses]))
+    assert f"z500 at 48h: {len(found.found)} of {len(starts)} forecasts" in str(found)
+    if len(found.missing):
+        first = min(day for day in starts if day + 2 not in analyses)
+        assert f"the forecast of {dates([first])[0]:%Y-%m-%d} 00:00" in str(found)
+        assert f"({len(found.missing)} of {len(starts)} dates lack one)" in str(found)
+
+
+def test_what_lacks_a_partner_is_told() -> None:
+    times = pd.date_range("2020-01-01", periods=5)
+    analysis = xr.Dataset(coords={"valid_time": times[:4] + pd.Timedelta("48h")})
+    assert str(partners(analysis, TARGET, times)) == (
+        "z500 at 48h: 4 of 5 forecasts have an analysis (from 2020-01-01 to 2020-01-04); "
+        "no analysis of z500 for 2020-01-07 00:00 UTC, 48h after the forecast of 2020-01-05 00:00 "
+        "(1 of 5 dates lack one); the analyses run from 2020-01-03 to 2020-01-06"
+    )
+    none = analysis.isel(valid_time=slice(0))
+    assert str(partners(none, TARGET, times)).endswith(
+        "(5 of 5 dates lack one); there is none at all"
+    )
+
+
+@pytest.mark.parametrize(
+    ("forecast", "analysis", "text"),
+    [
+        ({"accumulation": "since_start"}, {"window": "48 h"}, None),
+        ({"window": "24 h"}, {"window": "24h"}, None),
+        ({"window": "24 h", "accumulation": "since_start"}, {"window": "24 h"}, None),
+        ({}, {"window": "24 h"}, None),
+        ({"accumulation": "since_start"}, {}, None),
+        (
+            {"accumulation": "since_start"},
+            {"window": "24 h"},
+            r"tp at 48h: the forecast is over 48 h \(since its start\), the analysis over 24 h;",
+        ),
+        ({"window": "6 h"}, {"window": "24 h"}, "the forecast is over 6 h, the analysis over 24 h"),
+    ],
+)
+def test_sums_over_other_times_are_no_truth(
+    forecast: dict[str, str], analysis: dict[str, str], text: str | None
+) -> None:
+    grid = {"latitude": [50.0], "longitude": [0.0]}
+    times = pd.date_range("2020-01-01", periods=2)
+    target = Target(variable="tp", step="48h")
+    dims = ("valid_time", *grid)
+    rain = xr.DataArray(np.zeros((2, 1, 1)), {"valid_time": times + target.lead, **grid}, dims)
+    truth = xr.Dataset({"tp": rain.assign_attrs(analysis)})
+    like = xr.DataArray(np.zeros((1, 1)), grid, tuple(grid), attrs=forecast)
+    for given_ in (like, xr.Dataset({"tp": like})):
+        if text is None:
+            assert truth_for(truth, target, times, given_).shape == (2, 1, 1)
+        else:
+            with pytest.raises(InputError, match=text):
+                truth_for(truth, target, times, given_)
 
 
 def test_grids_are_snapped_or_refused(tiny_archive: Archive) -> None:

@@ -46,7 +46,7 @@ def assert_one_line(result: subprocess.CompletedProcess[str], code: int, *words:
         assert word in lines[0]
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "catalog list", "catalog show"])
+@pytest.mark.parametrize("command", [*COMMANDS, "catalog list", "catalog show", "catalog check"])
 def test_help_shows_an_example(weatherpp: Command, tmp_path: Path, command: str) -> None:
     result = weatherpp(*command.split(), "--help", cwd=tmp_path)
     assert result.returncode == 0
@@ -362,3 +362,15 @@ def test_no_scheduler_is_said(weatherpp: Command, workplace: Path) -> None:
     for address, words in (("nonsense", "no address"), ("127.0.0.1:9", "no scheduler answers")):
         result = weatherpp("ingest", "tiny.yaml", "--scheduler", address, cwd=workplace)
         assert_one_line(result, 2, f"--scheduler {address}", words)
+
+
+def test_catalog_check_ends_with_3_if_something_is_missing(
+    weatherpp: Command, workplace: Path
+) -> None:
+    whole = weatherpp("catalog", "check", "tiny", cwd=workplace)
+    assert whole.returncode == 0, whole.stderr
+    assert "missing:" not in whole.stdout
+    (workplace / "files" / "analysis.nc").unlink()
+    lacking = weatherpp("catalog", "check", "tiny", "--root", "files", cwd=workplace)
+    assert lacking.returncode == 3
+    assert "missing: files/analysis.nc: no such analysis file" in lacking.stdout

@@ -200,6 +200,8 @@ def chunk_sizes(sizes: Mapping[Any, int], itemsize: int = 4) -> dict[str, int]:
 def write_group(store: Path, group: str, ds: xr.Dataset, values: bool = True) -> None:
     """Write a canonical Dataset as a group of a store, or only its metadata and coordinates."""
     ds = nanoseconds(ds)
+    for name in ds.coords:
+        ds[name].load()  # lazy ones would be left out with the values
     encoding: dict[Any, dict[str, Any]] = {}
     for name in ds.variables:
         ds[name].encoding = {}

@@ -1,4 +1,4 @@
-"""Weights between grids of rows and columns: a sum along each row, then one across the rows.
+"""Weights between grids of rows and columns: a sum across the rows, then one along each row.
 
 Grids of latitude and longitude factor, so that the weights are two small sparse matrices; see the
 note of S. Hoyer that xarray-regrid goes by, https://discourse.pangeo.io/t/2715/3. Here areas are
@@ -115,9 +115,9 @@ class Weights:
         return mean_of_known(self._sum, field.astype(np.float64))
 
     def _sum(self, field: Array) -> Array:
-        along = (self.columns @ field.T).T
-        ends = [np.full((1, along.shape[1]), field[at].mean()) for at in (0, -1)]
-        summed: Array = self.rows @ np.concatenate([ends[0], along, ends[1]])
+        ends = [np.full((1, field.shape[1]), field[at].mean()) for at in (0, -1)]
+        across = self.rows @ np.concatenate([ends[0], field, ends[1]])
+        summed: Array = (self.columns @ across.T).T
         return summed
 
     def needed(self) -> tuple[slice, NDArray[Any], Weights]:
@@ -162,13 +162,15 @@ def between(source: Grid, target: Grid, method: Method) -> Weights:
     points = np.r_[[90.0] * north, rows, [-90.0] * south]
     size = rows.size + 2
     across = _linear(-points, -target.rows, 1 - north, size)
-    middle = source.columns.mean()
-    new = (target.columns - middle + 180) % 360 - 180 + middle
     columns = source.columns
-    if not source.ring:
-        return Weights(across, _linear(columns, new, 0, columns.size))
-    new = (target.columns - columns[0]) % 360 + columns[0]
-    return Weights(across, _linear(np.r_[columns, columns[0] + 360], new, 0, columns.size))
+    if source.ring:
+        new = (target.columns - columns[0]) % 360 + columns[0]
+        along = _linear(np.r_[columns, columns[0] + 360], new, 0, columns.size)
+    else:
+        middle = columns.mean()
+        new = (target.columns - middle + 180) % 360 - 180 + middle
+        along = _linear(columns, new, 0, columns.size)
+    return Weights(across, along)
 
 
 def blocks(source: Grid, size: int) -> tuple[Grid, Weights]:

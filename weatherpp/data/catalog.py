@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -28,8 +29,9 @@ Group = Literal["forecast", "control", "analysis", "static", "apply"]
 class Files(Strict):
     """Glob patterns, relative to the root.
 
-    ``control`` are control forecasts stored apart, without a member number; ``apply`` are
-    forecasts without truth as yet.
+    ``control`` are control forecasts stored apart, without a member number (alone, with no
+    ``forecast`` beside them, a single run that is no ensemble); ``apply`` are forecasts without
+    truth as yet.
     """
 
     forecast: tuple[str, ...] = ()
@@ -104,8 +106,8 @@ class CatalogEntry(Strict):
     says the same of the analyses where they differ from the forecasts; ``analysis_shift`` is
     added to their times, such as ``12h`` where they are dated by the beginning of a day and the
     forecasts by its middle. ``lagged`` joins runs of different initial times that are valid at
-    the same time into one ensemble, dated by its latest run. ``table`` says what the columns of
-    a table are.
+    the same time into one ensemble, dated by its latest run. ``grid`` crops, coarsens or regrids
+    (:mod:`weatherpp.data.regrid`). ``table`` says what the columns of a table are.
     """
 
     name: Label
@@ -135,8 +137,11 @@ class CatalogEntry(Strict):
 
     @model_validator(mode="after")
     def _has_files(self) -> CatalogEntry:
-        if self.driver != "twin" and not (self.files.forecast or self.files.analysis):
-            raise ValueError("files.forecast: needs a pattern at least (or files.analysis)")
+        given = self.files.forecast or self.files.control or self.files.analysis
+        if self.driver != "twin" and not given:
+            raise ValueError(
+                "files.forecast: needs a pattern at least (or files.control, files.analysis)"
+            )
         unknown = sorted({*self.variables, *self.analysis_variables} - set(VARIABLES))
         if unknown:
             raise ValueError(
@@ -149,6 +154,8 @@ class CatalogEntry(Strict):
     def _has_columns(self) -> CatalogEntry:
         if (self.driver == "table") != (self.table is not None):
             raise ValueError("driver: table goes with a block 'table', and only with it")
+        if self.grid is not None and self.driver in ("table", "twin"):
+            raise ValueError(f"grid: does not go with driver: {self.driver}")
         if self.table is None:
             return self
         if len(self.variables) != 1:
@@ -281,9 +288,19 @@ class CatalogEntry(Strict):
         ConfigError
             A match lies outside the root, by a symbolic link.
         """
-        names, there = self.names(group, root), self.elsewhere(root)
+        return self.local(self.names(group, root), root)
+
+    def local(self, names: Sequence[str], root: str | Path | None = None) -> list[Path]:
+        """Where files of these names are; those below a URL are fetched or linked to.
+
+        Raises
+        ------
+        InputError
+            A file is not there, or cannot be fetched.
+        """
+        there = self.elsewhere(root)
         if there is None:
-            return [self.folder(root) / name for name in names] if names else []
+            return [self.folder(root) / name for name in names]
         lacking = [name for name in names if (there.url, name) not in self._local]
         if self.driver == "zarr":
             found = [there.link(name) for name in lacking]

@@ -60,7 +60,8 @@ def check_values(da: xr.DataArray, where: str, sparse: bool = False) -> None:
         there = [level for level in exists_on(da, "levels") if level in da["level"]]
         da = da.sel(level=there)
     if "steps" in da.attrs and "step" in da.dims:
-        da = da.sel(step=[pd.Timedelta(hours=h) for h in exists_on(da, "steps")])
+        leads = (pd.Timedelta(hours=h) for h in exists_on(da, "steps"))
+        da = da.sel(step=[lead for lead in leads if lead in da.indexes["step"]])
     if not da.size:
         return
     low, high = RANGES.get(str(da.name), (-ABSURD, ABSURD))

@@ -77,7 +77,7 @@ def ingest(
     out = Path(out)
     if out.exists() and not overwrite:
         raise ConfigError(f"{out}: is there already; remove it or choose another folder")
-    layouts = _layouts(entry, root, progress)
+    layouts = lay_out_source(entry, root, progress)
     states = {str(path): file_state(path) for path in _files(entry, root)}
     made = digest(entry, __version__)
     work = out.with_name(f".{out.name}.partial")
@@ -105,7 +105,7 @@ def ingest(
     return Archive.open(out)
 
 
-def _layouts(
+def lay_out_source(
     entry: CatalogEntry, root: str | Path | None, progress: Progress | None
 ) -> dict[str, Layout]:
     """What each group of the archive will hold."""
@@ -180,7 +180,7 @@ def read(
     layout = _lay_out(entry, (group,), root, progress)
     if layout is None:
         return None
-    paths = entry.paths(group, root)
+    paths = entry.paths(group, root) or entry.paths("control", root)
     check_dataset(layout.ds, _where(paths), entry.sparse)
     return layout.ds
 
@@ -207,20 +207,19 @@ def _lay_out(
         )
     group = groups[0]
     kind: Kind = "forecast" if group in ("forecast", "apply") else group  # type: ignore[assignment]
-    paths = [path for name in groups for path in entry.paths(name, root)]
+    apart = entry.paths("control", root) if group == "forecast" else []
+    paths = [*(path for name in groups for path in entry.paths(name, root)), *apart]
     if not paths:
         return None
-    apart = entry.paths("control", root) if group == "forecast" else []
-    total = len(paths) + len(apart)
     pieces: list[xr.Dataset] = []
-    for done, path in enumerate([*paths, *apart], start=1):
+    for done, path in enumerate(paths, start=1):
         for piece in to_grid(_pieces(path, entry, kind), entry.grid, str(path), entry.sparse, like):
             found = as_control(piece, str(path)) if path in apart else piece
             if entry.driver == "table" and kind == "analysis" and like is not None:
                 found = tables.on_stations(found, like, str(path))
             pieces.append(found.assign_attrs({"from": str(path)}))
         if progress is not None:
-            progress(f"reading {path.name}", float(done), float(total))
+            progress(f"reading {path.name}", float(done), float(len(paths)))
     where = _where(paths)
     if entry.driver == "table":
         pieces = tables.same_stations(pieces, where)

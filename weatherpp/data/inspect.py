@@ -12,7 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from weatherpp.conventions import UNITS, VARIABLES, Kind, exists_on, grid_dims, hours
-from weatherpp.data import grib_scan, netcdf
+from weatherpp.data import grib_scan, netcdf, remote
 from weatherpp.data.archive import Archive
 from weatherpp.data.canonical import canonical_name, canonicalise
 from weatherpp.data.grids import widest_gap
@@ -62,6 +62,8 @@ def inspect(path: str | Path) -> Inspection:
     path = Path(path)
     if not path.exists():
         raise InputError(f"{path}: no such file")
+    if remote.is_link(path):
+        return _dataset(path, "Zarr")
     if path.is_dir():
         if (path / "forecast" / "zarr.json").is_file():
             return _archive(path)
@@ -89,18 +91,18 @@ def inspect(path: str | Path) -> Inspection:
 
 def _grib(path: Path) -> Inspection:
     messages = grib_scan.scan(path)
-    out = Inspection(path, [f"GRIB, {_count(len(messages), 'field')}"])
+    out = Inspection(path, [f"GRIB, {counted(len(messages), 'field')}"])
     for variable in dict.fromkeys(message.variable for message in messages):
         own = [message for message in messages if message.variable == variable]
         pressure = sorted({m.level for m in own if m.level_type == "isobaricInhPa"})
         others = sorted({m.level_type for m in own} - {"isobaricInhPa"})
-        where = [f"{_some(pressure)} hPa"] if pressure else []
+        where = [f"{some(pressure)} hPa"] if pressure else []
         name = canonical_name(variable, xr.DataArray())
-        steps = _some(dict.fromkeys(m.step for m in own))
+        steps = some(dict.fromkeys(m.step for m in own))
         out.lines.append(
             f"{name if name in VARIABLES else variable} [{own[0].units}]"
             f"{'' if name == variable else f', there called {variable}'}"
-            f", {', '.join([*where, *others])}, lead time {steps} h, {_count(len(own), 'field')}"
+            f", {', '.join([*where, *others])}, lead time {steps} h, {counted(len(own), 'field')}"
         )
         if name not in VARIABLES:
             out.missing.append(f"the variable {variable} is not known; it will not be read")
@@ -167,13 +169,13 @@ def _archive(path: Path) -> Inspection:
         out.lines.append("analysis:")
         _canonical(out, archive.analysis, "analysis")
     if archive.static.data_vars:
-        out.lines.append(f"static fields: {_some(archive.static.data_vars)}")
+        out.lines.append(f"static fields: {some(archive.static.data_vars)}")
     return out
 
 
 def _canonical(out: Inspection, ds: xr.Dataset, kind: Kind, truth: bool = False) -> None:
     for name, da in ds.data_vars.items():
-        levels = f", {_some(map(int, exists_on(da, 'levels')))} hPa" if "level" in da.dims else ""
+        levels = f", {some(map(int, exists_on(da, 'levels')))} hPa" if "level" in da.dims else ""
         units = da.attrs.get("units", "no units")
         out.lines.append(f"{name} [{units}]{levels}")
         if name not in VARIABLES:
@@ -189,7 +191,7 @@ def _canonical(out: Inspection, ds: xr.Dataset, kind: Kind, truth: bool = False)
     if kind == "forecast":
         _members(out, [int(n) for n in ds["number"].values] if "number" in ds.dims else [])
         _dates(out, pd.DatetimeIndex(ds["time"].values), "initial time")
-        out.lines.append(f"lead times {_some(f'{hours(s):g}' for s in ds['step'].values)} h")
+        out.lines.append(f"lead times {some(f'{hours(s):g}' for s in ds['step'].values)} h")
         if not truth:
             out.missing.append(NO_TRUTH)
     elif kind == "analysis":
@@ -215,22 +217,23 @@ def _members(out: Inspection, members: Sequence[int]) -> None:
         out.missing.append("no ensemble members; post-processing needs two at least")
     if members:
         control = "with" if 0 in members else "without"
-        out.lines.append(f"{_count(len(members), 'member')} ({_some(members)}), {control} control")
+        out.lines.append(f"{counted(len(members), 'member')} ({some(members)}), {control} control")
 
 
 def _dates(out: Inspection, dates: pd.DatetimeIndex, what: str) -> None:
     first, last = dates.min(), dates.max()
     span = f"{first:%Y-%m-%d %H:%M}" + (f" to {last:%Y-%m-%d %H:%M}" if len(dates) > 1 else "")
-    out.lines.append(f"{_count(len(dates), what)}, {span} UTC")
+    out.lines.append(f"{counted(len(dates), what)}, {span} UTC")
     if len(dates) == 1:
         out.missing.append("a single date; learning needs many")
 
 
-def _count(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """``1 file``, ``2 files``."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _some(items: Iterable[object], most: int = 8) -> str:
+def some(items: Iterable[object], most: int = 8) -> str:
     """Items as text, the middle of long lists left out."""
     texts = [str(item) for item in items]
     if len(texts) > most:

@@ -134,10 +134,10 @@ def _accumulate(
             merge(count, mean, m2, number[:1], centre[:1], squares[:1])
 
 
-def _scaled(values: Any, mean: Any, scale: Any, missing: Any, out: Any) -> None:
+def _scaled(values: Any, mean: Any, scale: Any, out: Any) -> None:
     for p in range(out.shape[0]):
         value = (values[p] - mean[p]) * scale[p]
-        out[p] = value if np.isfinite(value) else missing
+        out[p] = value if np.isfinite(value) else 0.0
 
 
 def _standardise(
@@ -149,7 +149,6 @@ def _standardise(
     corner: Any,
     mean: Any,
     scale: Any,
-    missing: Any,
     out: Any,
     channel: Any,
 ) -> None:
@@ -157,7 +156,7 @@ def _standardise(
 
     ``slab`` (date, step, member, level, row, column); ``mean``, ``scale`` (row, column);
     ``out`` (member, channel, row, column) is filled from ``corner`` (row, column) on, columns
-    going round the globe. What is not finite becomes ``missing``.
+    going round the globe. What is not finite becomes 0, the mean.
     """
     height, width = out.shape[2], out.shape[3]
     columns = slab.shape[5]
@@ -169,30 +168,55 @@ def _standardise(
             line = out[k, channel, i]
             centre, factor = mean[top + i], scale[top + i]
             # views, because an index that is a sum would keep the loop from vectorising
-            scaled(row[left:], centre[left:], factor[left:], missing, line[:east])
-            scaled(row, centre, factor, missing, line[east:])
+            scaled(row[left:], centre[left:], factor[left:], line[:east])
+            scaled(row, centre, factor, line[east:])
 
 
-def _mean_and_spread(values: Any, mean: Any, spread: Any) -> None:
-    """Mean and standard deviation (ddof = 1) of ``values`` (member, point), summed in float64.
+def _reduced(values: Any, members: Any, mean: Any, scale: Any, out: Any, spread: Any) -> None:
+    """Mean and standard deviation over members, standardised; see :func:`_reduce`."""
+    n, m = out.shape[0], np.float64(len(members))
+    total, squares = np.zeros(n), np.zeros(n)
+    first = values[members[0], :n]
+    for k in members:
+        quickly(values[k, :n], first, total, squares)
+    for p in range(n):
+        away = total[p] / m
+        centre = (first[p] + away - mean[p]) * scale[p]
+        out[p] = centre if np.isfinite(centre) else 0.0
+    for p in range(len(spread)):
+        variance = max((squares[p] - total[p] * total[p] / m) / (m - 1.0), 0.0)
+        # a member without a value makes the sum NaN
+        spread[p] = np.sqrt(variance) * scale[p] if np.isfinite(total[p]) else 0.0
 
-    Where a member has no value both are 0; ``spread`` with no element is left out.
+
+def _reduce(
+    slab: Any,
+    date: Any,
+    step: Any,
+    members: Any,
+    level: Any,
+    corner: Any,
+    mean: Any,
+    scale: Any,
+    out: Any,
+    channel: Any,
+) -> None:
+    """As :func:`_standardise`, of the members' mean and (ddof = 1, not centred) spread.
+
+    ``out`` (1 or 2, channel, row, column); with 1 the spread is left out. Where a member has no
+    value both are 0. Sums are in float64, of distances from the first member.
     """
-    total, squares = np.empty(WIDTH), np.empty(WIDTH)
-    m, points = values.shape
-    for start in range(0, points, WIDTH):
-        n = min(WIDTH, points - start)
-        total[:] = 0.0
-        squares[:] = 0.0
-        first = values[0, start : start + n]
-        for k in range(m):
-            quickly(values[k, start : start + n], first, total, squares)
-        for p in range(n):
-            centre = first[p] + total[p] / m
-            mean[start + p] = centre if np.isfinite(centre) else 0.0
-            if spread.shape[0]:
-                variance = (squares[p] - total[p] * total[p] / m) / (m - 1)
-                spread[start + p] = np.sqrt(max(variance, 0.0)) if np.isfinite(centre) else 0.0
+    kinds, _, height, width = out.shape
+    top, left = corner
+    east = min(width, slab.shape[5] - left)
+    for i in range(height):
+        rows = slab[date, step, :, level, top + i]
+        centre, factor = mean[top + i], scale[top + i]
+        line = out[0, channel, i]
+        other = out[kinds - 1, channel, i, : width if kinds == 2 else 0]
+        reduced(rows[:, left:], members, centre[left:], factor[left:], line[:east], other[:east])
+        if east < width:
+            reduced(rows, members, centre, factor, line[east:], other[east:])
 
 
 merge = _compiled(_merge)
@@ -200,6 +224,7 @@ pool = _compiled(_pool)
 quickly = _compiled(_quickly)
 carefully = _compiled(_carefully)
 accumulate = _compiled(_accumulate)
-mean_and_spread = _compiled(_mean_and_spread)
+reduced = _compiled(_reduced)
 scaled = _compiled(_scaled)
 standardise = _compiled(_standardise)
+reduce = _compiled(_reduce)

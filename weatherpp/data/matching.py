@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from weatherpp.conventions import grid_dims
+from weatherpp.data.amounts import SINCE_START, window_text
 from weatherpp.data.fields import select
 from weatherpp.errors import InputError
 from weatherpp.recipe import Target
@@ -14,12 +17,74 @@ from weatherpp.recipe import Target
 TOLERANCE = 1e-3  # degrees or metres: far above float32 noise, far below any grid spacing
 
 
+@dataclass(frozen=True)
+class Partners:
+    """Initial times of forecasts with an analysis at their valid time, and those without.
+
+    Parameters
+    ----------
+    target
+        Field and lead time.
+    found, missing
+        Initial times with and without a partner, in the order they came in.
+    analyses
+        Valid times of all analyses, ascending.
+    """
+
+    target: Target
+    found: pd.DatetimeIndex
+    missing: pd.DatetimeIndex
+    analyses: pd.DatetimeIndex
+
+    def __str__(self) -> str:
+        """How many there are, from when to when, and the first that lacks a partner."""
+        total = len(self.found) + len(self.missing)
+        name, step = self.target.name, self.target.step
+        out = f"{name} at {step}: {len(self.found)} of {total} forecasts have an analysis"
+        if len(self.found):
+            out += f" (from {self.found.min():%Y-%m-%d} to {self.found.max():%Y-%m-%d})"
+        if len(self.missing):
+            out += f"; {self.lacking}"
+        return out
+
+    @property
+    def lacking(self) -> str:
+        """What is missing, as a message; needs one that is."""
+        first = self.missing.min()
+        total = len(self.found) + len(self.missing)
+        there = "there is none at all"
+        if len(self.analyses):
+            ends = self.analyses[0], self.analyses[-1]
+            there = f"the analyses run from {ends[0]:%Y-%m-%d} to {ends[1]:%Y-%m-%d}"
+        return (
+            f"no analysis of {self.target.name} for {first + self.target.lead:%Y-%m-%d %H:%M} UTC, "
+            f"{self.target.step} after the forecast of {first:%Y-%m-%d %H:%M} "
+            f"({len(self.missing)} of {total} dates lack one); {there}"
+        )
+
+
+def partners(analysis: xr.Dataset, target: Target, times: pd.DatetimeIndex) -> Partners:
+    """Which forecasts an analysis can verify.
+
+    Parameters
+    ----------
+    analysis
+        Canonical analysis.
+    target
+        Field and lead time.
+    times
+        Initial times of the forecasts.
+    """
+    analyses = pd.DatetimeIndex(analysis["valid_time"].values)
+    there = (times + target.lead).isin(analyses)
+    return Partners(target, times[there], times[~there], analyses)
+
+
 def matched_times(
     analysis: xr.Dataset, target: Target, times: pd.DatetimeIndex
 ) -> pd.DatetimeIndex:
     """Those of the initial ``times`` whose valid time is in the analysis."""
-    there = pd.DatetimeIndex(analysis["valid_time"].values)
-    return times[(times + target.lead).isin(there)]
+    return partners(analysis, target, times).found
 
 
 def truth_for(
@@ -40,7 +105,8 @@ def truth_for(
         Initial times.
     like
         If given, data whose grid the result must have; coordinates within tolerance are
-        replaced by its own, so that later arithmetic drops no rows.
+        replaced by its own, so that later arithmetic drops no rows. Where it says what time its
+        values are summed over, or the extreme of, the analysis must not say another.
 
     Returns
     -------
@@ -50,25 +116,42 @@ def truth_for(
     Raises
     ------
     InputError
-        A valid time is not in the analysis (the first is named), or the grids differ.
+        A valid time is not in the analysis (the first is named), the grids differ, or the
+        values are of different windows of time.
     """
     da = select(analysis, target.variable, target.level)
-    there = pd.DatetimeIndex(analysis["valid_time"].values)
+    matched = partners(analysis, target, times)
+    if len(matched.missing):
+        raise InputError(matched.lacking)
+    if like is not None:
+        _same_window(da, like, target)
     valid = times + target.lead
-    at = there.get_indexer(valid)
-    if (at < 0).any():
-        first = valid[at < 0][0]
-        raise InputError(
-            f"no analysis of {target.name} for {first:%Y-%m-%d %H:%M} UTC "
-            f"({int((at < 0).sum())} of {len(valid)} dates lack one); "
-            f"the analyses run from {there[0]:%Y-%m-%d} to {there[-1]:%Y-%m-%d}"
-        )
+    at = matched.analyses.get_indexer(valid)
     out = da.isel(valid_time=at).rename(valid_time="time")
     # pandas may hold the times in another unit than the archive; the archive's is the rule
     index = times.as_unit("ns")
     out = out.assign_coords(time=("time", index), valid_time=("time", valid.as_unit("ns")))
     out = out.transpose("time", *grid_dims(out))
     return out if like is None else snap(out, like, f"analysis of {target.name}")
+
+
+def _same_window(truth: xr.DataArray, like: xr.Dataset | xr.DataArray, target: Target) -> None:
+    """Refuse sums or extremes over another time than the forecast's, where both say theirs."""
+    if isinstance(like, xr.Dataset):
+        if target.variable not in like.data_vars:
+            return
+        like = like[target.variable]
+    stated, since = like.attrs.get("window"), ""
+    if stated is None and like.attrs.get("accumulation") == SINCE_START:
+        stated, since = window_text(target.lead), " (since its start)"
+    theirs = truth.attrs.get("window")
+    if stated is None or theirs is None or pd.Timedelta(stated) == pd.Timedelta(theirs):
+        return
+    raise InputError(
+        f"{target.name} at {target.step}: the forecast is over {stated}{since}, the analysis over "
+        f"{theirs}; take a lead time or an analysis that agree (in the catalog entry, "
+        f"variables.{target.variable}.period and accumulation say what the files hold)"
+    )
 
 
 def snap(da: xr.DataArray, like: xr.Dataset | xr.DataArray, where: str) -> xr.DataArray:

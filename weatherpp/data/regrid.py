@@ -7,6 +7,7 @@ one chunk of a source is read, checked and brought to the new grid at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import dask.array
@@ -165,6 +166,8 @@ def _changed(
                 f"and longitude; {whose} have the grid ({', '.join(grid_dims(one))})"
             )
     source = _grid_of(ds)
+    if settings.regrid is not None:
+        _check_several(source, where)
     target: Grid | None = None
     if settings.regrid is not None and like is not None:
         target = _grid_of(like)
@@ -211,10 +214,12 @@ def _inside(
         raise InputError(
             f"{where}: grid.crop ({crop}) takes the two ends of the region without its middle"
         )
-    kept = longitude[columns] % 360
+    kept = longitude[columns]
     fall = np.flatnonzero(np.diff(kept) < 0)
     if fall.size:  # across Greenwich
         kept[: fall[0] + 1] -= 360
+    elif kept[-1] < 0:  # no longer across
+        kept += 360
     return rows, columns, kept
 
 
@@ -269,16 +274,17 @@ def _regridded(
     where: str,
     sparse: bool,
 ) -> xr.Dataset:
-    for dim, one, two in (
-        ("latitude", source.rows, target.rows),
-        ("longitude", source.columns, target.columns),
-    ):
-        if min(one.size, two.size) < 2:
-            raise InputError(f"{where}: a single point of {dim} has no neighbours to regrid with")
+    _check_several(target, where)
     _check_covered(source, target, where)
     return _resampled(
         ds, target, lambda name: between(source, target, settings.method_for(name)), where, sparse
     )
+
+
+def _check_several(grid: Grid, where: str) -> None:
+    for dim, points in (("latitude", grid.rows), ("longitude", grid.columns)):
+        if points.size < 2:
+            raise InputError(f"{where}: a single point of {dim} has no neighbours to regrid with")
 
 
 def _check_covered(source: Grid, target: Grid, where: str) -> None:
@@ -311,13 +317,13 @@ def _resampled(
         rows, columns, weights = weights_of(str(name)).needed()
         part = da.transpose(..., *ROWS_AND_COLUMNS).isel(latitude=rows, longitude=columns)
         data: Any = part.chunk(dict.fromkeys(ROWS_AND_COLUMNS, -1)).data
-        heads = [str(dim) for dim in part.dims[:-2]]
-        labels = {dim: part[dim].values for dim in heads if dim in part.coords}
+        dims = tuple(map(str, part.dims))
+        labels = {dim: part[dim].values for dim in dims[:-2] if dim in part.coords}
         new = dask.array.map_blocks(  # type: ignore[no-untyped-call]
             _block,
             data,
             weights=weights,
-            source=(str(name), heads, labels, where, sparse),
+            source=_Source(str(name), dims, labels, da.attrs, where, sparse),
             dtype=np.float32,
             chunks=(*data.chunks[:-2], *((size,) for size in weights.shape)),
             meta=np.empty((0,) * data.ndim, np.float32),
@@ -335,17 +341,30 @@ def _resampled(
     return xr.Dataset(out, {**kept, **places}, ds.attrs)
 
 
+@dataclass(frozen=True)
+class _Source:
+    """What the values of a variable are, without the values."""
+
+    name: str
+    dims: tuple[str, ...]
+    labels: Mapping[str, NDArray[Any]]
+    attrs: Mapping[str, Any]
+    where: str
+    sparse: bool
+
+    def check(self, values: NDArray[Any], place: Sequence[tuple[int, int]]) -> None:
+        """Refuse values of a chunk that cannot be, as means would hide them."""
+        parts = {dim: slice(*ends) for dim, ends in zip(self.dims, place, strict=True)}
+        coords = {dim: labels[parts[dim]] for dim, labels in self.labels.items()}
+        da = xr.DataArray(values, coords, self.dims, self.name, self.attrs)
+        check_values(da, self.where, self.sparse)
+
+
 def _block(
-    values: NDArray[Any],
-    weights: Weights,
-    source: tuple[str, list[str], Mapping[str, NDArray[Any]], str, bool],
-    block_info: Mapping[int, Any],
+    values: NDArray[Any], weights: Weights, source: _Source, block_info: Mapping[int, Any]
 ) -> NDArray[np.float32]:
-    """One chunk on the new grid; checked before, as means hide what cannot be."""
-    name, heads, labels, where, sparse = source
-    place = dict(zip(heads, block_info[0]["array-location"], strict=False))
-    coords = {dim: found[slice(*place[dim])] for dim, found in labels.items()}
-    check_values(xr.DataArray(values, coords, [*heads, *ROWS_AND_COLUMNS], name), where, sparse)
+    """One chunk on the new grid."""
+    source.check(values, block_info[0]["array-location"])
     fields = values.reshape(-1, *values.shape[-2:])
     out = np.empty((len(fields), *weights.shape), np.float32)
     for number, field in enumerate(fields):

@@ -324,8 +324,9 @@ def _chain(error: BaseException) -> list[BaseException]:
 def _absent(error: BaseException) -> bool:
     """Whether the server says that there is no such file; fsspec says so also of a dead server."""
     first = _chain(error)[-1]
-    status = getattr(first, "status", None)
-    return isinstance(first, FileNotFoundError) or status in (404, 410)
+    if isinstance(error, FileNotFoundError) and isinstance(first, FileNotFoundError | KeyError):
+        return True
+    return getattr(first, "status", None) in (404, 410)
 
 
 def _reason(error: BaseException) -> str:

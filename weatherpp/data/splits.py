@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from weatherpp.conventions import hours
 from weatherpp.errors import ConfigError
 from weatherpp.recipe import YearSplit
 
@@ -45,23 +46,36 @@ def by_years(
             years = sorted(set(times.year))
             there = f"{years[0]} to {years[-1]}" if years else "no dates"
             raise ConfigError(
-                f"split.{name}: no dates in {first} to {last} with a gap of {lead}; "
+                f"split.{name}: no dates in {first} to {last} with a gap of {hours(lead):g} h; "
                 f"the data have {there}"
             )
     return parts
 
 
 def leave_one_out(
-    times: pd.DatetimeIndex,
+    times: pd.DatetimeIndex, lead: pd.Timedelta
 ) -> Iterator[tuple[pd.DatetimeIndex, pd.DatetimeIndex]]:
     """Pairs (train, test) in which each initial time is the test once.
+
+    Dates at most ``lead`` before or after the test's are not trained on either: the analysis that
+    one of the two is verified with would fall into the forecast of the other.
 
     Raises
     ------
     ConfigError
-        Fewer than two dates.
+        Fewer than two dates, or none far enough from one of them.
     """
     times = times.unique().sort_values()
     if len(times) < 2:
         raise ConfigError(f"split.leave_out: needs two dates at least, the data have {len(times)}")
-    return ((times.delete(at), times[at : at + 1]) for at in range(len(times)))
+    folds = [
+        (times[(times < time - lead) | (times > time + lead)], times[at : at + 1])
+        for at, time in enumerate(times)
+    ]
+    for train, test in folds:
+        if not len(train):
+            raise ConfigError(
+                f"split.leave_out: no date is more than the lead time of {hours(lead):g} h away "
+                f"from {test[0]:%Y-%m-%d %H:%M}, so none is left to train on"
+            )
+    return iter(folds)

@@ -198,7 +198,10 @@ def _accumulate(
         shape = () if pooled else slab.shape[4:]
         flat = slab.reshape(*slab.shape[:4], -1)
         for field, step, level in piece.fields:
-            total = totals.setdefault(stored.names[field], Moments.empty(shape))
+            name = stored.names[field]
+            if name not in totals:
+                totals[name] = Moments.empty(shape)
+            total = totals[name]
             parts = (each.reshape(-1) for each in (total.count, total.mean, total.m2))
             loops.accumulate(flat, block - block[0], step, stored.members, level, *parts)
     return totals

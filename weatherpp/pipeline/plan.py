@@ -65,7 +65,7 @@ def plan_folds(
         raise ConfigError("split.leave_out needs at least two dates that can be verified")
     folds = [
         Fold(f"without-{test[0]:%Y%m%dT%H}", train, none, test)
-        for train, test in leave_one_out(with_truth)
+        for train, test in leave_one_out(with_truth, target.lead)
     ]
     rest = times.difference(with_truth)
     if len(rest):

@@ -250,7 +250,7 @@ class Job:
         times = pd.DatetimeIndex(chosen["time"].to_numpy())
         truth = None
         if archive.analysis is not None:
-            truth = truth_for(archive.analysis, target, times)
+            truth = truth_for(archive.analysis, target, times, archive.forecast)
         elif method.needs_truth:
             raise InputError(
                 f"{self.archive_path}: no analysis, which method {method.name} learns from"

@@ -331,25 +331,16 @@ class ArchiveSamples(IterableDataset[Batch]):
         """Fill ``out`` (member or kind, channel, rows, columns)."""
         from weatherpp.data import loops
 
-        reduced = self.layout.members == "statistics"
-        # one field of all members at a time, so that it is in cache when it is reduced
-        one = np.empty((self.members, 1, *self.size), np.float32) if reduced else out
-        missing = np.float32(np.nan if reduced else 0)
+        fill = loops.reduce if self.layout.members == "statistics" else loops.standardise
         date = int(self.at[sample.date] - self.at[self.order.blocks[sample.block][0]])
         corner = tuple(self.tiles[sample.tile])
         for take in self.takes:
-            if take.lead not in (None, sample.lead):
-                continue
-            source, piece, step, level = take.where
-            loops.standardise(
-                raw[source][piece], date, step, self.sources[source].members, level, corner,
-                self.mean[take.field], self.factor[take.field], missing,
-                one, 0 if reduced else take.channel,
-            )  # fmt: skip
-            if reduced:
-                mean, spread = out[0, take.channel], out[1:, take.channel]
-                parts = (mean.reshape(-1), spread.reshape(-1))
-                loops.mean_and_spread(one.reshape(self.members, -1), *parts)
+            if take.lead in (None, sample.lead):
+                source, piece, step, level = take.where
+                fill(
+                    raw[source][piece], date, step, self.sources[source].members, level, corner,
+                    self.mean[take.field], self.factor[take.field], out, take.channel,
+                )  # fmt: skip
 
     def _cut(self, values: NDArray[Any], sample: Sample) -> NDArray[Any]:
         if self.layout.tile is None:

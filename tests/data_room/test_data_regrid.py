@@ -272,6 +272,12 @@ class Counted:
         return np.full(self.shape, 280.0, "float32")[index]
 
 
+def test_tables_have_no_grid() -> None:
+    known = load_entry("rain-innsbruck").model_dump()
+    with pytest.raises(ConfigError, match="grid: does not go with driver: table"):
+        validate(CatalogEntry, {**known, "grid": {"coarsen": 2}}, "x.yaml")
+
+
 def test_pieces_stay_lazy_and_one_chunk_is_read_at_a_time() -> None:
     source = Counted()
     data = dask.array.from_array(  # type: ignore[no-untyped-call]
@@ -370,6 +376,22 @@ def test_coarsened_members_of_a_grib_file(tmp_path: Path, data_dir: Path) -> Non
     block = whole["z"].isel(latitude=slice(8, 12), longitude=slice(116, 120)).astype("float64")
     want = block.weighted(area).mean(["latitude", "longitude"])
     np.testing.assert_allclose(out["z"].isel(latitude=2, longitude=29), want, rtol=1e-6)
+
+
+def test_region_on_the_points_of_a_regular_grid(data_dir: Path) -> None:
+    files = {"forecast": ["wgust_ens.grib"]}
+    own = read(entry(data_dir / "grib", "grib", files=files), "forecast")
+    asked = entry(data_dir / "grib", "grib", files=files, grid={"regrid": {"resolution": 2}})
+    out = read(asked, "forecast")
+    assert own is not None
+    assert out is not None
+    check(out, "x")
+    # those whose cells lie in 75.5 to 34.5 N, 20.5 W to 30.5 E
+    np.testing.assert_array_equal(out["latitude"], np.arange(74, 35, -2))
+    np.testing.assert_array_equal(out["longitude"], np.arange(-18, 29, 2))
+    same = own["fg10"].sel(latitude=out["latitude"], longitude=out["longitude"])
+    np.testing.assert_array_equal(out["fg10"].values, same.values)
+    assert out["fg10"].attrs == own["fg10"].attrs
 
 
 def test_rain_of_a_reanalysis_on_the_grid_of_the_forecast(extra_data: Path, tmp_path: Path) -> None:

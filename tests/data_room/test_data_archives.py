@@ -17,7 +17,7 @@ import pytest
 import xarray as xr
 
 from weatherpp.conventions import GRAVITY
-from weatherpp.data.catalog import CatalogEntry, list_entries, load_entry
+from weatherpp.data.catalog import list_entries, load_entry
 from weatherpp.data.ingest import ingest, read
 from weatherpp.errors import ConfigError
 
@@ -36,6 +36,7 @@ PLAUSIBLE = {
     "d": 1e-5, "tcw": 20, "tcwv": 20, "tcc": 0.5, "skt": 281, "tp": 1,
 }  # fmt: skip
 RAIN = {"productDefinitionTemplateNumber": 11, "paramId": 228228}  # in kg m-2, as in TIGGE
+SURFACE = ("2t", "msl", "10u", "10v", "tcw", "tcwv", "tcc", "skt", "tp")
 GRIB1, GRIB2 = "regular_ll_pl_grib1", "regular_ll_pl_grib2"
 
 
@@ -91,52 +92,45 @@ def test_an_archive_without_a_place_says_how_to_name_one(monkeypatch: pytest.Mon
 # -- GRIB -------------------------------------------------------------------------------------
 
 
-def ens10(root: Path, days: tuple[str, ...] = ("0104", "0108")) -> CatalogEntry:
+def ens10(root: Path) -> None:
     """Hindcasts of two years: the date of a field is that of the hindcast, the name says 2018."""
-    entry = load_entry("ens10")
     hindcast = {
         "setLocalDefinition": 1, "localDefinitionNumber": 30, "class": "od", "stream": "enfh",
         "expver": "0001", "type": "pf", "numberOfForecastsInEnsemble": 10,
     }  # fmt: skip
     years, steps = (2016, 2017), (0, 24, 48)
-    for day in days:
-        for kind, variables in {
-            "pl": [(n, level) for n in ("z", "t", "q", "w", "d", "u", "v") for level in (500, 850)],
-            "sfc": [
-                (n, 0)
-                for n in "2t msl 10u 10v tcw tcwv tcc skt tp".split()  # noqa: SIM905
-            ],
-        }.items():
-            fields = [
-                {
-                    **hindcast,
-                    "dataDate": int(f"{year}{day}"),
-                    "referenceDate": int(f"2018{day}"),
-                    "number": number,
-                    "step": step,
-                    **({"level": level} if level else {"levtype": "sfc"}),
-                    "shortName": name,
-                }
-                for name, level in variables
-                for number in range(1, 4)
-                for year in years
-                for step in steps
-            ]
-            for keys in fields:
-                base = PLAUSIBLE.get(str(keys["shortName"]), 5.0)
-                keys["value"] = base * (1 + 0.001 * keys["number"] + 0.01 * (keys["dataDate"] % 7))
-                if keys["shortName"] in ("tcc", "tp"):
-                    keys["value"] = 0.001 * keys["step"]
-            # as in the originals, some fields are not there
-            grib(root / f"output.{kind}.2018{day}", GRIB1, fields[:-1] if kind == "pl" else fields)
-    return entry
+    for kind, variables in {
+        "pl": [(n, level) for n in ("z", "t", "q", "w", "d", "u", "v") for level in (500, 850)],
+        "sfc": [(n, 0) for n in SURFACE],
+    }.items():
+        fields = [
+            {
+                **hindcast,
+                "dataDate": int(f"{year}0104"),
+                "referenceDate": 20180104,
+                "number": number,
+                "step": step,
+                **({"level": level} if level else {"levtype": "sfc"}),
+                "shortName": name,
+            }
+            for name, level in variables
+            for number in (1, 2)
+            for year in years
+            for step in steps
+        ]
+        for keys in fields:
+            base = PLAUSIBLE.get(str(keys["shortName"]), 5.0)
+            keys["value"] = base * (1 + 0.001 * keys["number"] + 0.01 * (keys["dataDate"] % 7))
+            if keys["shortName"] in ("tcc", "tp"):
+                keys["value"] = 0.001 * keys["step"]
+        # as in the originals, some fields are not there
+        grib(root / f"output.{kind}.20180104", GRIB1, fields[:-1] if kind == "pl" else fields)
 
 
 def test_ens10(tmp_path: Path) -> None:
-    entry = ens10(tmp_path)
-    valid = [
-        pd.Timestamp(f"{year}-01-{day:02d}") for year in (2016, 2017) for day in (4, 5, 6, 8, 9, 10)
-    ]
+    entry = load_entry("ens10")
+    ens10(tmp_path)
+    valid = [pd.Timestamp(f"{year}-01-{day:02d}") for year in (2016, 2017) for day in (4, 5, 6)]
     analysis = {"type": "an", "setLocalDefinition": 1, "stream": "oper", "class": "ea"}
     for date in valid:
         keys = {**analysis, "dataDate": int(f"{date:%Y%m%d}")}
@@ -151,15 +145,15 @@ def test_ens10(tmp_path: Path) -> None:
         )
     archive = ingest(entry, tmp_path / "a", tmp_path)
     ds = archive.forecast
-    starts = ["2016-01-04", "2016-01-08", "2017-01-04", "2017-01-08"]
+    starts = ["2016-01-04", "2017-01-04"]
     assert ds["time"].values.astype("datetime64[D]").astype(str).tolist() == starts
-    assert ds["number"].values.tolist() == [1, 2, 3]
+    assert ds["number"].values.tolist() == [1, 2]
     assert set(ds.data_vars) == set(entry.variables)
     # the value was made from the date of the hindcast, and read by that date
-    wanted = 55000 * (1.002 + 0.01 * (20170108 % 7))
-    got = ds["z"].sel(time="2017-01-08", step="24h", number=2, level=500)
+    wanted = 55000 * (1.002 + 0.01 * (20170104 % 7))
+    got = ds["z"].sel(time="2017-01-04", step="24h", number=2, level=500)
     np.testing.assert_allclose(got, wanted, rtol=1e-4)
-    assert int(np.isnan(ds["v"].isel(latitude=0, longitude=0)).sum()) == 2, "one a file"
+    assert int(np.isnan(ds["v"].isel(latitude=0, longitude=0)).sum()) == 1
     assert not bool(np.isnan(ds["z"]).any())
     assert archive.analysis is not None
     assert archive.analysis.sizes["valid_time"] == len(valid)

@@ -141,6 +141,7 @@ def test_of_files_below_a_url_the_first_is_fetched(
         finally:
             running.shutdown()
     assert not missing([*found, *stored])
+    assert found[0].text == f"netcdf files below {url}"
     assert "forecast: 4 files, forecast0.nc to forecast3.nc" in text(found)
     assert "the other files are not looked at" in text(found)
     assert "3 members (0, 1, 2); lead times 24, 48 h; 1 initial time" in text(stored)

@@ -50,14 +50,15 @@ def check_source(entry: CatalogEntry, root: str | None = None) -> list[Finding]:
     """
     if entry.driver == "twin":
         return [Finding("made by the embedded atmosphere; there are no files to look at")]
-    out = [Finding(f"{entry.driver} files below {entry.elsewhere(root) or entry.folder(root)}")]
+    there = entry.elsewhere(root)
+    out = [Finding(f"{entry.driver} files below {there.url if there else entry.folder(root)}")]
     groups: tuple[Group, ...] = get_args(Group)
     for group in groups:
         for pattern in getattr(entry.files, group):
             out += _files(entry, group, pattern, root)
     if any(finding.missing for finding in out):
         return out
-    if entry.elsewhere(root) is not None and entry.driver != "zarr":
+    if there is not None and entry.driver != "zarr":
         return [*out, Finding("the other files are not looked at, as they would be fetched")]
     try:
         return [*out, *_contents(entry, root)]

@@ -6,7 +6,8 @@ part of the whole is asked for, from the pieces that hold it and from no other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -70,16 +71,15 @@ class Whole:
     def __getitem__(self, index: tuple[Any, ...]) -> NDArray[np.float32]:
         heads = [np.arange(n)[i] for n, i in zip(self.shape, index[: len(self.dims)], strict=False)]
         wanted = dict(zip(self.dims, map(np.atleast_1d, heads), strict=True))
+        items = list(wanted.items())
         inside = index[len(self.dims) :]
         grid = self.shape[len(self.dims) :]
         out = np.full((*(w.size for w in wanted.values()), *grid), np.nan, dtype=np.float32)
         for part in self.holding(wanted):
-            mine = {dim: np.isin(part.at[dim], want) for dim, want in wanted.items()}
-            there = [np.searchsorted(want, part.at[dim][mine[dim]]) for dim, want in wanted.items()]
-            values = part.da.isel({dim: np.flatnonzero(mask) for dim, mask in mine.items()})
-            with dask.config.set(scheduler="synchronous"):
-                found = values.values
-            out[np.ix_(*there)] = found
+            for mine in _portions(part, wanted):
+                there = [np.searchsorted(want, part.at[dim][mine[dim]]) for dim, want in items]
+                with dask.config.set(scheduler="synchronous"):
+                    out[np.ix_(*there)] = part.da.isel(mine).values
         squeezed = out[tuple(0 if head.ndim == 0 else slice(None) for head in heads)]
         return squeezed[(..., *inside)] if inside else squeezed
 
@@ -96,6 +96,15 @@ class Whole:
         numbers = dict.fromkeys(n for i in first for n in self._by_first.get(i, ()))
         parts = [self.parts[number] for number in numbers]
         return [p for p in parts if all(np.isin(p.at[d], w).any() for d, w in wanted.items())]
+
+
+def _portions(part: Part, wanted: Mapping[str, Index]) -> Iterator[dict[str, Index]]:
+    """Places in a part that are wanted, in the portions it is stored in: one after the other
+    they take less memory than all at once."""
+    mine = {dim: np.flatnonzero(np.isin(part.at[dim], want)) for dim, want in wanted.items()}
+    single = [dim for dim in mine if max(part.da.chunksizes.get(dim, (0,))) == 1]
+    for place in itertools.product(*(mine[dim] for dim in single)):
+        yield mine | {dim: np.array([at]) for dim, at in zip(single, place, strict=True)}
 
 
 class Derived(Whole):

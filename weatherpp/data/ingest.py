@@ -27,7 +27,7 @@ from weatherpp.data.matching import snap
 from weatherpp.data.reduced import filled
 from weatherpp.data.regrid import to_grid
 from weatherpp.data.reuse import take_over
-from weatherpp.data.writing import JOURNAL, Journal, write
+from weatherpp.data.writing import JOURNAL, Journal, share_memory, write
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.files import file_digest, file_state, write_whole
 from weatherpp.recipe import digest
@@ -77,6 +77,7 @@ def ingest(
     out = Path(out)
     if out.exists() and not overwrite:
         raise ConfigError(f"{out}: is there already; remove it or choose another folder")
+    share_memory()
     layouts = lay_out_source(entry, root, progress)
     states = {str(path): file_state(path) for path in _files(entry, root)}
     made = digest(entry, __version__)

@@ -163,7 +163,8 @@ def test_bad_values_leave_nothing_and_name_the_file(source: Path, tmp_path: Path
 
 @pytest.mark.slow
 def test_workers_of_a_cluster_give_the_same_archive(source: Path, tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
+    import distributed
+
     ingest(entry(source), tmp_path / "a")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None

@@ -103,7 +103,8 @@ def _count(da: xr.DataArray, bad: NDArray[np.bool_]) -> tuple[int, str, int]:
 def check_dataset(ds: xr.Dataset, where: str, sparse: bool = False) -> None:
     """:func:`check_values` for all variables, chunk by chunk, so that memory stays bounded."""
     for da in ds.data_vars.values():
-        chunks = da.chunksizes.get("time") or da.chunksizes.get("valid_time")
+        stored = da.variable.chunksizes  # those of coordinates may differ
+        chunks = stored.get("time") or stored.get("valid_time")
         dim = "time" if "time" in da.dims else "valid_time"
         if not chunks:
             check_values(da.compute(), where, sparse)

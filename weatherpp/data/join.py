@@ -102,7 +102,7 @@ def _portions(part: Part, wanted: Mapping[str, Index]) -> Iterator[dict[str, Ind
     """Places in a part that are wanted, in the portions it is stored in: one after the other
     they take less memory than all at once."""
     mine = {dim: np.flatnonzero(np.isin(part.at[dim], want)) for dim, want in wanted.items()}
-    single = [dim for dim in mine if max(part.da.chunksizes.get(dim, (0,))) == 1]
+    single = [dim for dim in mine if max(part.da.variable.chunksizes.get(dim, (0,))) == 1]
     for place in itertools.product(*(mine[dim] for dim in single)):
         yield mine | {dim: np.array([at]) for dim, at in zip(single, place, strict=True)}
 

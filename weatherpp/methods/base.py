@@ -187,7 +187,7 @@ def _check_files(folder: Path, card: dict[str, Any]) -> None:
             raise InputError(f"{path}: is not what was fitted; fit or copy the model again")
 
 
-def load_model(folder: Path) -> Method:
+def load_model(folder: str | Path) -> Method:
     """Read a model folder back.
 
     Raises
@@ -195,6 +195,7 @@ def load_model(folder: Path) -> Method:
     InputError
         The folder is no model folder or is damaged.
     """
+    folder = Path(folder)
     content = read_card(folder)
     _check_files(folder, content)
     try:

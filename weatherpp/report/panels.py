@@ -130,6 +130,8 @@ def _look(group: Group, levels: NDArray[np.float64]) -> dict[str, Any]:
     extend: Literal["neither", "both", "min", "max"] = (
         ("both" if above else "min") if below else ("max" if above else "neither")
     )
+    if group.kind == "diverging" and extend != "neither":
+        extend = "both"  # one arrow alone would move white away from zero
     name, start, end = COLOURS[group.kind]
     part = mpl.colormaps[name](np.linspace(start, end, 256))
     colours = LinearSegmentedColormap.from_list(f"part of {name}", part)

@@ -64,7 +64,9 @@ def summary(
         # against the other references only the best is told; the table of gains has the rest
         first = rows[0]["reference"] if rows else ""
         others = [r for r in rows if r["method"] != best and r["reference"] == first]
-        sentences += _also_better(others, told) + _not_better(others, score, told)
+        judged = [row for row in others if np.isfinite([row["low"], row["high"]]).all()]
+        sentences += _also_better(judged, told) + _not_better(judged, score, told)
+        sentences += _unjudged([row for row in others if row not in judged], score)
         if sentences:
             paragraphs.append(" ".join(sentences))
     return paragraphs or ["This run has no scores."]
@@ -170,6 +172,20 @@ def _not_better(rows: Sequence[Mapping[Any, Any]], score: str, level: float | No
             phrases = [f"{r['method']} is {text}" for r, text in zip(group, told, strict=True)]
             sentences.append(f"{len(group)} do not beat {name}: {_and(phrases)}.")
     return sentences
+
+
+def _unjudged(rows: Sequence[Mapping[Any, Any]], score: str) -> list[str]:
+    """What can only be told without an interval, and so is no verdict."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        side = "below" if float(row["gain"]) >= 0 else "above"
+        text = f"{row['method']} {percent(abs(float(row['gain'])))} % {side}"
+        found.setdefault(reference_name(row), []).append(text)
+    return [
+        f"Against {name}, on too few dates to say which is better, the {score_name(score)} is: "
+        f"{_and(texts)}."
+        for name, texts in found.items()
+    ]
 
 
 def _counted(count: Any, noun: str) -> str:

@@ -118,3 +118,12 @@ def test_order_of_variables_does_not_depend_on_the_file_system(tiny_archive: Arc
         assert group is not None
         names = [str(name) for name in group.data_vars]
         assert names == sorted(names)
+
+
+def test_what_a_kill_left_of_a_chunk_is_not_sealed(tiny_archive: Archive, tmp_path: Path) -> None:
+    store = tmp_path / "a.zarr"
+    shutil.copytree(tiny_archive.path, store)
+    before = seal(store)
+    (store / "forecast" / "z" / "c" / "0.0123456789abcdef.partial").write_bytes(b"half")
+    assert seal(store) == before
+    assert not list(store.rglob("*.partial"))

@@ -234,6 +234,8 @@ def seal(path: Path, more: Mapping[str, Any] | None = None) -> str:
     more
         What else the manifest is to hold, such as the files it was made from.
     """
+    for stray in path.rglob("*.partial"):
+        stray.unlink()  # zarr's name for a chunk that is being written; left by a kill
     content = content_hash(path)
     manifest = {**(more or {}), "content": content, "files": _census(path)}
     write_whole(path / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True) + "\n")

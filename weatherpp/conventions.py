@@ -262,6 +262,15 @@ def hours(step: np.timedelta64 | pd.Timedelta) -> float:
     return float(pd.Timedelta(step) / pd.Timedelta(hours=1))
 
 
+def label_text(label: object) -> str:
+    """A label of any dimension for a message: lead time, date, member, level."""
+    if isinstance(label, np.timedelta64):
+        return f"{hours(label):g} h"
+    if isinstance(label, np.datetime64):
+        return f"{pd.Timestamp(label):%Y-%m-%d %H:%M}"
+    return str(label)
+
+
 def annotate(ds: xr.Dataset) -> xr.Dataset:
     """The Dataset with ``units``, ``standard_name`` and ``long_name`` of all known names.
 

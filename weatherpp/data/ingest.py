@@ -146,7 +146,7 @@ def _sources(
     entry: CatalogEntry, root: str | Path | None, states: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """The files that an archive was made from, for its manifest."""
-    folder, paths = entry.folder(root), _files(entry, root)
+    folder, paths = entry.folder(root), [Path(name) for name in states]
     with ThreadPoolExecutor() as pool:
         digests = list(pool.map(file_digest, paths))
     return [

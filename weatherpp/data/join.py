@@ -16,11 +16,10 @@ from typing import Any
 import dask
 import dask.array
 import numpy as np
-import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from weatherpp.conventions import Kind, annotate, grid_dims, hours
+from weatherpp.conventions import Kind, annotate, grid_dims, hours, label_text
 from weatherpp.data.archive import chunk_sizes
 from weatherpp.data.matching import snap
 from weatherpp.errors import InputError
@@ -210,7 +209,7 @@ def _labels(tables: dict[str, Labels], where: str, sparse: bool) -> Labels:
             if values.size < labels[dim].size:
                 first = np.setdiff1d(labels[dim], values)[0]
                 lacking = next(n for n, other in own.items() if first in other)
-                raise InputError(f"{where}: {dim} {_text(first)} has {lacking} but not {name}")
+                raise InputError(f"{where}: {dim} {label_text(first)} has {lacking} but not {name}")
     return labels
 
 
@@ -252,24 +251,18 @@ def _occupied(parts: list[Part], own: Labels, labels: Labels, where: str, sparse
         at = np.ix_(*(np.searchsorted(places[dim], part.at[dim]) for dim in dims))
         count[at] += 1
         if (count[at] > 1).any():
-            first = np.argwhere(count > 1)[0]
-            text = ", ".join(
-                f"{dim} {_text(own[dim][i])}" for dim, i in zip(dims, first, strict=True)
-            )
+            text = _first(count > 1, own)
             raise InputError(f"{where}: a second field for {text}, in {Path(part.where).name}")
     if not sparse and (count == 0).any():
-        first = np.argwhere(count == 0)[0]
-        text = ", ".join(f"{dim} {_text(own[dim][i])}" for dim, i in zip(dims, first, strict=True))
         raise InputError(
             f"{where}: {int(count.sum())} fields for {count.size} combinations of "
             f"{', '.join(dims)}; the files do not belong to one table, or some are missing "
-            f"(the first: {text})"
+            f"(the first: {_first(count == 0, own)})"
         )
 
 
-def _text(value: object) -> str:
-    if isinstance(value, np.timedelta64):
-        return f"{hours(value):g} h"
-    if isinstance(value, np.datetime64):
-        return f"{pd.Timestamp(value):%Y-%m-%d %H:%M}"
-    return str(value)
+def _first(found: NDArray[np.bool_], own: Labels) -> str:
+    """Labels of the first place in a variable's table where something is true."""
+    place = np.argwhere(found)[0]
+    labels = (f"{dim} {label_text(own[dim][i])}" for dim, i in zip(own, place, strict=True))
+    return ", ".join(labels)

@@ -17,7 +17,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from weatherpp.conventions import GAPS, LEAD_UNITS, Kind, annotate, listed
+from weatherpp.conventions import GAPS, LEAD_UNITS, Kind, annotate, label_text, listed
 from weatherpp.data.catalog import CatalogEntry
 from weatherpp.data.table_files import Floats, column, names, numbers, read_table, times
 from weatherpp.data.table_layout import LeadColumn, TableLayout
@@ -237,7 +237,7 @@ def _fill(
         row = int(twice.argmax())
         first = int((slot == slot[row]).argmax())
         rows = np.flatnonzero(kept) + 1
-        text = ", ".join(f"{name} {_text(labels[name][at[name][row]])}" for name in axes)
+        text = ", ".join(f"{name} {label_text(labels[name][at[name][row]])}" for name in axes)
         raise InputError(
             f"{where}: rows {rows[first]} and {rows[row]} are both for {text}; remove one, or set "
             "table.duplicates: last"
@@ -247,14 +247,6 @@ def _fill(
     table[slot] = values[kept]  # of two rows for one slot the later one stays
     dims = [*axes, "extra"] if extra else [*axes]
     return xr.DataArray(table.reshape(*shape, *extra), dims=dims, coords=labels)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, np.timedelta64):
-        return f"{value / np.timedelta64(1, 'h'):g} h"
-    if isinstance(value, np.datetime64):
-        return f"{pd.Timestamp(value):%Y-%m-%d %H:%M}"
-    return str(value)
 
 
 def _times(

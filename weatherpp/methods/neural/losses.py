@@ -1,4 +1,4 @@
-"""Losses: the CRPS of a normal distribution, and weighted means."""
+"""Losses: the CRPS of each kind of prediction, plain and with weight on the tails."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from torch import Tensor
 
 ROOT_2 = math.sqrt(2.0)
 ROOT_PI = math.sqrt(math.pi)
+# no spread in a division is below this; the losses are in units of a base's spread
+FINEST = 1e-6
 
 
 class _Crps(torch.autograd.Function):
@@ -57,6 +59,106 @@ def gaussian_crps(mean: Tensor, spread: Tensor, truth: Tensor) -> Tensor:
     shape = (error + spread).shape
     score: Tensor = _Crps.apply(error.expand(shape), spread.expand(shape))  # type: ignore[no-untyped-call]
     return score
+
+
+def ensemble_crps(members: Tensor, truth: Tensor, alpha: float = 0.0) -> Tensor:
+    """Almost fair CRPS of an ensemble (Lang et al. 2024, arXiv:2412.15832, equation 4).
+
+    With M members x and the truth y,
+
+        1 / (2 M (M - 1)) sum over pairs of
+            |x_j - y| + |x_k - y| - (1 - (1 - alpha) / M) |x_j - x_k|
+
+    whose terms cannot become negative. ``alpha`` 1 is the fair CRPS, which does not depend on the
+    number of members, but leaves one of them free where the others are alike; 0 is the plain one.
+    The sum over pairs is taken from the sorted members.
+
+    Parameters
+    ----------
+    members
+        Shape (batch, member, ...); at least two, unless ``alpha`` is 0.
+    truth
+        Shape (batch, ...), same units. Half precision is computed in float32.
+    alpha
+        Share of the fair score, 0 to 1.
+
+    Returns
+    -------
+    Score, shape (batch, ...), in the units of the input.
+
+    Raises
+    ------
+    ValueError
+        One member, and ``alpha`` above 0.
+    """
+    count = members.shape[1]
+    if count < 2:
+        if alpha > 0:
+            raise ValueError("the fair CRPS needs at least two members")
+        return (members[:, 0] - truth).abs()
+    dtype = torch.promote_types(torch.promote_types(members.dtype, truth.dtype), torch.float32)
+    away = members.to(dtype) - truth.to(dtype)[:, None]
+    rank = torch.arange(count, device=away.device, dtype=dtype)
+    share = (2 * rank - (count - 1)) * (1 - (1 - alpha) / count) / (count * (count - 1))
+    sorted_away = away.sort(dim=1).values
+    pairs = torch.tensordot(sorted_away.movedim(1, -1), share, dims=1)
+    return away.abs().mean(dim=1) - pairs
+
+
+def quantile_crps(quantiles: Tensor, levels: Tensor, truth: Tensor) -> Tensor:
+    """CRPS approximated by the mean of twice the pinball loss over equally weighted levels.
+
+    Gneiting and Ranjan 2011 (doi:10.1198/jbes.2010.08110), equation 6.
+
+    Parameters
+    ----------
+    quantiles
+        Shape (batch, quantile, ...).
+    levels
+        Shape (quantile,), in (0, 1).
+    truth
+        Shape (batch, ...), same units.
+
+    Returns
+    -------
+    Score, shape (batch, ...), float32 or float64.
+    """
+    dtype = torch.promote_types(torch.promote_types(quantiles.dtype, truth.dtype), torch.float32)
+    over = truth.to(dtype)[:, None] - quantiles.to(dtype)
+    at = levels.to(over).reshape(-1, *(1,) * (over.ndim - 2))
+    return 2 * torch.maximum(at * over, (at - 1) * over).mean(dim=1)
+
+
+def _squares(z: Tensor) -> Tensor:
+    """Integral of the squared normal distribution function up to ``z``."""
+    bell = torch.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+    below = torch.special.ndtr(z)
+    return below * (z * below + 2 * bell) - torch.special.ndtr(ROOT_2 * z) / ROOT_PI
+
+
+def gaussian_upper_crps(mean: Tensor, spread: Tensor, truth: Tensor, threshold: Tensor) -> Tensor:
+    """Threshold-weighted CRPS of a normal distribution: values above ``threshold`` count.
+
+    The integral of (F(x) - 1{truth <= x})^2 over x >= threshold (Gneiting and Ranjan 2011,
+    doi:10.1198/jbes.2010.08110, equation 4, with an indicator as weight), which is the CRPS of
+    the distribution and the truth both cut off below the threshold. With z = (truth - mean) /
+    spread, t likewise, z at least t, and G the integral of the squared normal distribution
+    function, it is spread * (G(z) - G(t) + G(-z)).
+
+    Parameters
+    ----------
+    mean, spread, truth, threshold
+        Same units, shapes that broadcast; ``spread`` > 0. Half precision is computed in float32.
+
+    Returns
+    -------
+    Score in the units of the input, float32 or float64.
+    """
+    dtype = torch.promote_types(torch.promote_types(mean.dtype, truth.dtype), torch.float32)
+    mean, spread, truth, threshold = (v.to(dtype) for v in (mean, spread, truth, threshold))
+    scale = spread.clamp_min(FINEST)
+    z, t = (torch.maximum(truth, threshold) - mean) / scale, (threshold - mean) / scale
+    return scale * (_squares(z) - _squares(t) + _squares(-z))
 
 
 def weighted_mean(values: Tensor, weights: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ demo: $(VENV)/.installed
 	$(BIN)/weatherpp demo
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check
@@ -19,8 +19,10 @@ lint: $(VENV)/.installed-lint
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.installed-test
-	$(BIN)/python benchmarks/crps.py
-	$(BIN)/python benchmarks/samples.py
+	$(BIN)/python benchmarks/crps.py --out build/bench/crps.json
+	$(BIN)/python benchmarks/samples.py --out build/bench/samples.json
+	$(BIN)/python benchmarks/ingest.py --out build/bench/ingest.json
+	$(BIN)/python benchmarks/results.py build/results.json build/bench/*.json
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -7,12 +7,11 @@ ours; more than one means that ours is faster. Both are compiled before the cloc
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Callable
 
 import numpy as np
+import results
 import scoringrules
 
 from weatherpp.verify.kernels import crps_ensemble
@@ -37,7 +36,7 @@ def best_ns(
     return {name: seconds / points * 1e9 for name, seconds in best.items()}
 
 
-def compare(m: int, shape: tuple[int, int], repeats: int) -> dict[str, object]:
+def compare(m: int, shape: tuple[int, int], repeats: int) -> results.Result:
     """One line of results for ``m`` members on float32 fields (time, points)."""
     rng = np.random.default_rng(0)
     members = rng.normal(280, 3, (m, *shape)).astype(np.float32)
@@ -54,29 +53,27 @@ def compare(m: int, shape: tuple[int, int], repeats: int) -> dict[str, object]:
     own = peers.pop("own")
     difference = np.abs(crps_ensemble(members, obs, "fair") - peer("fair")()).max()
     ratio = min(peers.values()) / own
-    return {
-        "name": f"crps-fair-{m}-members",
-        "value": round(ratio, 2),
-        "goal": 1.0,
-        "holds": bool(ratio >= 1.0),
-        "own_ns": round(own, 1),
-        "scoringrules_ns": {name: round(value, 1) for name, value in peers.items()},
-        "largest_difference": float(difference),
-        "points": points,
-    }
+    return results.result(
+        f"crps-fair-{m}-members",
+        ratio,
+        1.0,
+        ratio >= 1.0,
+        own_ns=round(own, 1),
+        scoringrules_ns={name: round(value, 1) for name, value in peers.items()},
+        largest_difference=float(difference),
+        points=points,
+    )
 
 
 def main() -> None:
     """Print the results."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = results.options(__doc__)
     parser.add_argument("--dates", type=int, default=100)
     parser.add_argument("--points", type=int, default=2048)
     parser.add_argument("--repeats", type=int, default=15)
     args = parser.parse_args()
-    for m in MEMBERS:
-        print(json.dumps(compare(m, (args.dates, args.points), args.repeats)), flush=True)
+    shape = (args.dates, args.points)
+    results.report((compare(m, shape, args.repeats) for m in MEMBERS), args.out)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,6 @@ processor time beside it depends less on what else the machine does.
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import results
 import torch
 import xarray as xr
 import zarr
@@ -34,9 +33,10 @@ from weatherpp.conventions import annotate
 from weatherpp.data.archive import Archive, write_archive
 from weatherpp.data.chunks import ahead
 from weatherpp.data.statistics import statistics
+from weatherpp.methods.neural.loading import loader
 from weatherpp.methods.neural.networks.padding import Topology
 from weatherpp.methods.neural.networks.residual import ResidualNet
-from weatherpp.methods.neural.stream import ArchiveSamples, Layout, loader
+from weatherpp.methods.neural.stream import ArchiveSamples, Layout
 
 FIELDS = {"z": (50000.0, 800.0), "t": (280.0, 6.0)}
 LEVELS = (200, 500, 850)
@@ -129,13 +129,7 @@ def waiting(samples: ArchiveSamples, epochs: int) -> tuple[float, float]:
     return sum(waited) / (sum(waited) + sum(stepped)), float(np.median(stepped))
 
 
-def line(name: str, value: float, goal: float, holds: bool, **more: float) -> dict[str, Any]:
-    """One result."""
-    rounded = {key: round(number, 4) for key, number in more.items()}
-    return {"name": name, "value": round(value, 3), "goal": goal, "holds": bool(holds), **rounded}
-
-
-def measure(folder: Path, dates: int, rounds: int) -> Iterator[dict[str, Any]]:
+def measure(folder: Path, dates: int, rounds: int) -> Iterator[results.Result]:
     """All results, one after the other."""
     archive = make_archive(folder / "archive", dates, 10, (181, 360))
     times = pd.DatetimeIndex(archive.forecast["time"].values)
@@ -169,33 +163,27 @@ def measure(folder: Path, dates: int, rounds: int) -> Iterator[dict[str, Any]]:
     for key, goal in goals.items():
         ratio, work = np.median(seconds["bare"] / seconds[key], axis=0).tolist()
         more = {
+            "processor_time_ratio": work,
             "against_bare_on_two_threads": np.median(seconds["bare-ahead"] / seconds[key], 0)[0],
             "dates_a_second": speed[key],
             "bare_dates_a_second": speed["bare"],
         }
-        yield line(names[key], ratio, goal, ratio >= goal, processor_time_ratio=work, **more)
+        rounded = {what: round(float(each), 4) for what, each in more.items()}
+        yield results.result(names[key], ratio, goal, ratio >= goal, **rounded)
     share, step = waiting(kinds["statistics"], 1)
-    yield line("waiting-share", share, 0.05, share < 0.05, step_seconds=step)
+    yield results.result("waiting-share", share, 0.05, share < 0.05, step_seconds=round(step, 4))
 
 
 def main() -> None:
     """Print the results and write them to a file."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = results.options(__doc__)
     parser.add_argument("--dates", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("build/bench-samples.json"))
     args = parser.parse_args()
-    results = []
     # one core for the step, the other for what feeds it
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        for result in measure(Path(folder), args.dates, args.rounds):
-            print(json.dumps(result), flush=True)
-            results.append(result)
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+        results.report(measure(Path(folder), args.dates, args.rounds), args.out)
 
 
 if __name__ == "__main__":

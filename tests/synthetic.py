@@ -13,9 +13,9 @@ from weatherpp.conventions import annotate
 from weatherpp.data.archive import Archive, write_archive
 
 LEVELS = (200, 350, 500, 650, 800)
-FIELDS = {  # variable -> (levels, mean, scale, bias of the forecast)
-    "z": ((200, 500, 800), 50000.0, 800.0, 150.0),
-    "t": ((350, 650), 250.0, 6.0, -1.0),
+FIELDS = {  # variable -> (mean by level, scale, bias of the forecast)
+    "z": ({200: 115000.0, 500: 55000.0, 800: 19000.0}, 800.0, 150.0),
+    "t": ({350: 250.0, 650: 250.0}, 6.0, -1.0),
 }
 
 
@@ -59,10 +59,10 @@ def make_datasets(
     forecast, analysis = {}, {}
     f_dims = ("time", "step", "number", "level", *grid)
     a_dims = ("valid_time", "level", *grid)
-    for name, (levels, mean, scale, bias) in FIELDS.items():
+    for name, (means, scale, bias) in FIELDS.items():
         fc = np.full((nt, ns, members, nl, *shape), np.nan, dtype="float32")
         an = np.full((len(valid_index), nl, *shape), np.nan, dtype="float32")
-        for level in levels:
+        for level, mean in means.items():
             at = LEVELS.index(level)
             truth = mean + scale * smooth(len(valid_index))
             an[:, at] = truth
@@ -72,7 +72,7 @@ def make_datasets(
                 centre = truth[row] + size * smooth(nt)
                 errors = smooth(nt, members)
                 fc[:, s, :, at] = centre[:, None] + bias + 0.5 * size[:, None] * errors
-        attrs = {"levels": list(levels)}
+        attrs = {"levels": list(means)}
         forecast[name] = xr.DataArray(fc, dims=f_dims, attrs=attrs)
         analysis[name] = xr.DataArray(an, dims=a_dims, attrs=attrs)
     fc_coords = {"time": times, "step": leads, "number": np.arange(members), "level": list(LEVELS)}

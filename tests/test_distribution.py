@@ -97,3 +97,68 @@ def test_one_member_has_no_spread() -> None:
 def test_unknown_or_damaged_forms(ds: xr.Dataset, words: str) -> None:
     with pytest.raises(InputError, match=words):
         distribution.form_of(ds)
+
+
+CSG = {"scale": field([3.0, 1.0]), "shape": field([0.7, 2.0]), "shift": field([0.4, 0.1])}
+ROOT = {"location": field([1.5, -0.5]), "scale": field([0.5, 0.7])}
+
+
+def rain() -> xr.DataArray:
+    attrs = {"units": "m", "long_name": "precipitation", "standard_name": "rain"}
+    return field([0, 0]).assign_attrs(attrs)
+
+
+@pytest.mark.parametrize(
+    ("family", "parameters", "draw"),
+    [
+        (
+            "censored-shifted-gamma",
+            CSG,
+            lambda rng, i: rng.gamma([0.7, 2.0][i], [3.0, 1.0][i], 200_000) - [0.4, 0.1][i],
+        ),
+        (
+            "squared-censored-logistic",
+            ROOT,
+            lambda rng, i: np.maximum(rng.logistic([1.5, -0.5][i], [0.5, 0.7][i], 200_000), 0) ** 2,
+        ),
+    ],
+)
+def test_families_agree_with_draws_from_them(family, parameters, draw) -> None:
+    ds = distribution.parametric(family, parameters, rain(), variable="tp")
+    assert distribution.form_of(ds) == family
+    rng = np.random.default_rng(1)
+    drawn = np.maximum(np.stack([draw(rng, i) for i in range(2)]), 0)
+    mean, spread = distribution.mean(ds), distribution.spread(ds)
+    np.testing.assert_allclose(mean, drawn.mean(1), rtol=0.02)
+    np.testing.assert_allclose(spread, drawn.std(1), rtol=0.03)
+    np.testing.assert_allclose(distribution.exceedance(ds, 0.5), (drawn > 0.5).mean(1), atol=0.005)
+    quantiles = distribution.quantile(ds, [0.1, 0.5, 0.95])
+    assert quantiles.dims == ("quantile", "x")
+    np.testing.assert_allclose(
+        quantiles, np.quantile(drawn, [0.1, 0.5, 0.95], axis=1), rtol=0.03, atol=0.01
+    )
+    for out in (mean, spread, quantiles):
+        assert out.dtype == np.float32
+        assert out.attrs == {"units": "m", "long_name": "precipitation"}
+
+
+def test_parameters_of_families_tell_their_own_units() -> None:
+    csg = distribution.parametric("censored-shifted-gamma", CSG, rain())
+    assert [csg[name].attrs["units"] for name in CSG] == ["m", "1", "m"]
+    root = distribution.parametric("squared-censored-logistic", ROOT, rain())
+    assert root["location"].attrs == {"units": "(m)0.5", "long_name": "location of precipitation"}
+
+
+def test_families_stay_lazy() -> None:
+    lazy = {name: part.chunk({"x": 1}) for name, part in CSG.items()}
+    ds = distribution.parametric("censored-shifted-gamma", lazy, rain())
+    whole = distribution.parametric("censored-shifted-gamma", CSG, rain())
+    for function in (
+        distribution.mean,
+        distribution.spread,
+        lambda d: distribution.quantile(d, [0.2, 0.9]),
+        lambda d: distribution.exceedance(d, 1.0),
+    ):
+        out = function(ds)
+        assert out.chunks is not None
+        xr.testing.assert_allclose(out.compute(), function(whole))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +147,51 @@ def test_digest_depends_on_content_alone() -> None:
     assert digest(one, ["a"]) == digest(two, ["a"])
     assert digest(one) != digest(validate(Recipe, changed("seed", 2), "r"))
     assert digest("a", "b") != digest("ab")
+
+
+def test_one_entry_stands_for_many() -> None:
+    data = minimal()
+    data["methods"] += [
+        {"label": "emos-{count}", "method": "emos", "each": {"count": [2, 5]}},
+        {
+            "label": "net-{years}y-s{seed}",
+            "method": "mixed",
+            "members": {"choose": "first", "count": 5},
+            "each": {"years": [1, 3], "seed": [1, 2]},
+        },
+    ]
+    recipe = validate(Recipe, data, "r")
+    labels = ["raw", "emos-2", "emos-5", "net-1y-s1", "net-1y-s2", "net-3y-s1", "net-3y-s2"]
+    assert [entry.label for entry in recipe.methods] == labels
+    assert recipe.methods[2].members == MemberChoice(choose="first", count=5)
+    last = recipe.methods[-1]
+    assert (last.years, last.seed, last.members.count) == (3, 2, 5)
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"label": "emos", "each": {"count": [2]}}, "must hold {count}"),
+        ({"label": "emos-{count}-{x}", "each": {"count": [2]}}, "must hold {count}"),
+        ({"label": "emos-{count", "each": {"count": [2]}}, "must hold {count}"),
+        ({"label": "emos-{count.real}", "each": {"count": [2]}}, "must hold {count}"),
+        ({"label": "emos-{width}", "each": {"width": [2]}}, "known are count, seed, years"),
+        ({"label": "emos-{count}", "each": {"count": 2}}, "lists of values"),
+        ({"label": "emos-{count}", "each": {}}, "lists of values"),
+        ({"label": "emos-{seed}", "each": {"seed": list(range(999))}}, "at most 500"),
+    ],
+)
+def test_entries_that_stand_for_nothing_clear(entry: dict[str, Any], words: str) -> None:
+    data = {**minimal(), "methods": [{"method": "emos", **entry}]}
+    with pytest.raises(ConfigError, match=re.escape(words)) as error:
+        validate(Recipe, data, "r")
+    assert "\n" not in str(error.value)
+
+
+def test_targets_at_several_leads_have_labels() -> None:
+    targets = [{"variable": "z", "level": 500, "step": step} for step in ("24h", "48h")]
+    with pytest.raises(ConfigError, match="give them labels"):
+        validate(Recipe, {**minimal(), "targets": targets}, "r")
+    named = [{**target, "label": f"z500-{target['step']}"} for target in targets]
+    recipe = validate(Recipe, {**minimal(), "targets": named}, "r")
+    assert [target.name for target in recipe.targets] == ["z500-24h", "z500-48h"]

@@ -205,14 +205,18 @@ def apply(
 
 @catalog_app.command("list")
 def catalog_list() -> None:
-    """List the sources by name.
+    """List the sources by name; exit 5 if the file of one cannot be used.
 
     Example: weatherpp catalog list
     """
-    from weatherpp.data.catalog import list_entries
+    from weatherpp.data.catalog import readable_entries
+    from weatherpp.errors import PartialError
 
-    for entry in list_entries():
+    entries, faults = readable_entries()
+    for entry in entries:
         typer.echo(f"{entry.name:24} {entry.title}")
+    if faults:
+        raise PartialError("not listed: " + "; ".join(map(str, faults)))
 
 
 @catalog_app.command("show")

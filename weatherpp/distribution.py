@@ -3,30 +3,36 @@
 A predictive distribution is a Dataset for *one* target field. Its attribute ``distribution``
 tells the form:
 
-``normal``
-    variables ``mean`` and ``spread`` (the standard deviation);
+a family of :data:`weatherpp.families.FAMILIES`
+    its parameters as variables, for ``normal`` ``mean`` and ``spread`` (the standard deviation);
 ``quantiles``
     variable ``value`` with the dimension ``quantile`` (levels in (0, 1), ascending);
 ``members``
     variable ``value`` with the dimension ``number``.
 
 All carry ``units`` on their variables, and the Dataset the attributes ``variable`` (short name)
-and ``target`` (for example ``z500``). The remaining dimensions are those of the forecast field:
-``time`` and the grid.
+and ``target`` (for example ``z500``); families but the normal also ``units`` and ``long_name`` of
+the field, as these are not those of every parameter. The remaining dimensions are those of the
+forecast field: ``time`` and the grid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy import special
 
 from weatherpp.errors import InputError
+from weatherpp.families import FAMILIES
 
-FORMS = {"normal": ("mean", "spread"), "quantiles": ("value",), "members": ("value",)}
+FORMS: dict[str, tuple[str, ...]] = {
+    **{name: family.parameters for name, family in FAMILIES.items()},
+    "quantiles": ("value",),
+    "members": ("value",),
+}
+ENSEMBLE_DIM = {"members": "number", "quantiles": "quantile"}
 
 
 def _finish(ds: xr.Dataset, form: str, attrs: dict[str, Any]) -> xr.Dataset:
@@ -39,6 +45,38 @@ def normal(mean: xr.DataArray, spread: xr.DataArray, **attrs: Any) -> xr.Dataset
     spread_attrs = {**mean.attrs, "long_name": f"spread of {mean.attrs.get('long_name', 'field')}"}
     ds = xr.Dataset({"mean": mean, "spread": spread.assign_attrs(spread_attrs)})
     return _finish(ds, "normal", attrs)
+
+
+def parametric(
+    family: str, parameters: Mapping[str, xr.DataArray], like: xr.DataArray, **attrs: Any
+) -> xr.Dataset:
+    """Distribution of a named family from its parameters.
+
+    Parameters
+    ----------
+    family
+        Key of :data:`weatherpp.families.FAMILIES`.
+    parameters
+        By name, (time, grid...).
+    like
+        A field of the variable that is distributed: its dtype and attributes are taken on.
+    """
+    if family == "normal":
+        mean, spread = (parameters[name].astype(like.dtype) for name in ("mean", "spread"))
+        return normal(mean.assign_attrs(like.attrs), spread, **attrs)
+    units, long_name = like.attrs.get("units", "1"), like.attrs.get("long_name", "field")
+    ds = xr.Dataset()
+    for name, power in zip(FAMILIES[family].parameters, FAMILIES[family].powers, strict=True):
+        own = {"units": _power(units, power), "long_name": f"{name} of {long_name}"}
+        ds[name] = parameters[name].astype(like.dtype).assign_attrs({**like.attrs, **own})
+        ds[name].attrs.pop("standard_name", None)
+    return _finish(ds, family, {**attrs, "units": units, "long_name": long_name})
+
+
+def _power(units: str, power: float) -> str:
+    if units == "1" or power == 0:
+        return "1"
+    return units if power == 1 else f"({units}){power:g}"
 
 
 def members(value: xr.DataArray, **attrs: Any) -> xr.Dataset:
@@ -75,6 +113,31 @@ def form_of(ds: xr.Dataset) -> str:
     return str(form)
 
 
+def pattern(ds: xr.Dataset) -> xr.DataArray:
+    """A field with the dimensions and coordinates of what is distributed; values mean nothing."""
+    form = form_of(ds)
+    first = ds[FORMS[form][0]]
+    return first if form in FAMILIES else first.isel({ENSEMBLE_DIM[form]: 0}, drop=True)
+
+
+def of_family(ds: xr.Dataset, function: Callable[..., Any], *first: xr.DataArray) -> xr.DataArray:
+    """``function(*first, *parameters)`` of a named family's parameters, float64, lazy if they are.
+
+    The attributes are those of the field that is distributed.
+    """
+    parameters = [ds[name] for name in FORMS[form_of(ds)]]
+    out: xr.DataArray = xr.apply_ufunc(
+        function,
+        *first,
+        *(parameter.astype(np.float64) for parameter in parameters),
+        join="exact",
+        dask="parallelized",
+        output_dtypes=[np.float64],
+    )
+    field = {key: ds.attrs[key] for key in ("units", "long_name") if key in ds.attrs}
+    return out.assign_attrs({**parameters[0].attrs, **field})
+
+
 def mean(ds: xr.Dataset) -> xr.DataArray:
     """Mean of the distribution; for quantiles, the mean over the (equally weighted) levels.
 
@@ -83,9 +146,11 @@ def mean(ds: xr.Dataset) -> xr.DataArray:
     form = form_of(ds)
     if form == "normal":
         return ds["mean"]
-    dim = "quantile" if form == "quantiles" else "number"
-    out = ds["value"].mean(dim, skipna=False, dtype=np.float64, keep_attrs=True)
-    return out.astype(ds["value"].dtype)
+    dtype = ds[FORMS[form][0]].dtype
+    if form in FAMILIES:
+        return of_family(ds, FAMILIES[form].mean).astype(dtype)
+    out = ds["value"].mean(ENSEMBLE_DIM[form], skipna=False, dtype=np.float64, keep_attrs=True)
+    return out.astype(dtype)
 
 
 def spread(ds: xr.Dataset) -> xr.DataArray:
@@ -101,23 +166,24 @@ def spread(ds: xr.Dataset) -> xr.DataArray:
     form = form_of(ds)
     if form == "normal":
         return ds["spread"]
+    dtype = ds[FORMS[form][0]].dtype
+    if form in FAMILIES:
+        return of_family(ds, FAMILIES[form].sd).astype(dtype)
     if form == "members" and ds.sizes["number"] < 2:
         raise InputError("one member has no spread; give at least two members")
-    dim, ddof = ("quantile", 0) if form == "quantiles" else ("number", 1)
+    ddof = 1 if form == "members" else 0
     value = ds["value"].astype(np.float64)
-    out = value.std(dim, ddof=ddof, skipna=False, keep_attrs=True)
-    return out.astype(ds["value"].dtype)
+    out = value.std(ENSEMBLE_DIM[form], ddof=ddof, skipna=False, keep_attrs=True)
+    return out.astype(dtype)
 
 
 def quantile(ds: xr.Dataset, levels: Sequence[float]) -> xr.DataArray:
     """Quantiles of the distribution at ``levels``, new leading dimension ``quantile``."""
     form = form_of(ds)
-    if form == "normal":
-        at = xr.DataArray(
-            special.ndtri(np.asarray(levels)), dims="quantile", coords={"quantile": list(levels)}
-        )
-        out = ds["mean"] + ds["spread"] * at.astype(ds["mean"].dtype)
-        return out.transpose("quantile", ...).assign_attrs(ds["mean"].attrs)
+    if form in FAMILIES:
+        at = xr.DataArray(list(levels), dims="quantile", coords={"quantile": list(levels)})
+        out = of_family(ds, FAMILIES[form].ppf, at).astype(ds[FORMS[form][0]].dtype)
+        return out.transpose("quantile", ...)
     if form == "quantiles":
         return ds["value"].interp(quantile=list(levels)).transpose("quantile", ...)
     return ds["value"].quantile(list(levels), dim="number", skipna=False, keep_attrs=True)
@@ -126,15 +192,13 @@ def quantile(ds: xr.Dataset, levels: Sequence[float]) -> xr.DataArray:
 def exceedance(ds: xr.Dataset, threshold: float) -> xr.DataArray:
     """Probability of a value above ``threshold`` (same units as the distribution), 0 to 1.
 
-    Normal: from the distribution function. Members: the fraction of members above. Quantiles:
+    Families: from the distribution function. Members: the fraction of members above. Quantiles:
     linear between the levels given, and not beyond the outermost ones.
     """
     form = form_of(ds)
     out: xr.DataArray
-    if form == "normal":
-        with np.errstate(divide="ignore"):
-            z = (ds["mean"].astype(np.float64) - threshold) / ds["spread"]
-        out = xr.apply_ufunc(special.ndtr, z, dask="parallelized", output_dtypes=[z.dtype])
+    if form in FAMILIES:
+        out = 1.0 - of_family(ds, FAMILIES[form].cdf, xr.DataArray(float(threshold)))
     elif form == "members":
         value = ds["value"]
         out = (value > threshold).mean("number").where(value.notnull().all("number"))

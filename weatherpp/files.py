@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
+
+
+class Digest(NamedTuple):
+    """A file's hash, and the state in which it was just before it was read for it."""
+
+    state: list[list[int]]
+    sha256: str
 
 
 def file_digest(path: Path) -> str:
@@ -26,12 +36,23 @@ def file_state(path: Path) -> list[list[int]]:
     return [[file.stat().st_size, file.stat().st_mtime_ns] for file in files]
 
 
+@contextmanager
+def partial_name(path: Path) -> Iterator[Path]:
+    """Where to write what is to be ``path``: it gets that name at the end, or is removed if the
+    writing failed."""
+    partial = path.with_name(path.name + ".part")
+    try:
+        yield partial
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a text file so that its final name never shows a part of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
-    with partial.open("w", encoding="utf-8") as stream:
+    with partial_name(path) as partial, partial.open("w", encoding="utf-8") as stream:
         stream.write(text)
         stream.flush()
         os.fsync(stream.fileno())
-    partial.replace(path)

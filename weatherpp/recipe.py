@@ -9,6 +9,7 @@ import difflib
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -27,6 +28,7 @@ from pydantic import (
 )
 
 from weatherpp.errors import ConfigError
+from weatherpp.expand import expand
 
 Model = TypeVar("Model", bound=BaseModel)
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -44,7 +46,8 @@ def parse_step(value: str) -> pd.Timedelta:
     if value.strip().isdigit():  # would be taken as nanoseconds
         raise fault
     try:
-        step = pd.Timedelta(value)
+        # pandas will not know a small d much longer
+        step = pd.Timedelta(re.sub(r"(?<![a-zA-Z])d(?![a-zA-Z])", "D", value))
     except ValueError:
         raise fault from None
     if not step >= pd.Timedelta(0):
@@ -58,6 +61,7 @@ class Target(Strict):
     variable: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{0,15}$")]
     level: int | None = None
     step: str = "0h"
+    label: Label | None = None
 
     @field_validator("step")
     @classmethod
@@ -72,8 +76,8 @@ class Target(Strict):
 
     @property
     def name(self) -> str:
-        """Short name, for example ``z500`` or ``t2m``."""
-        return f"{self.variable}{'' if self.level is None else self.level}"
+        """Short name, for example ``z500`` or ``t2m``; the label if there is one."""
+        return self.label or f"{self.variable}{'' if self.level is None else self.level}"
 
 
 class MemberChoice(Strict):
@@ -127,10 +131,14 @@ class YearSplit(Strict):
 
 
 class FoldSplit(Strict):
-    """Cross validation for short samples: each initial time left out once, and with it those
-    that are no more than the lead time away."""
+    """Cross validation: what is left out once, and with it those dates that are no more than the
+    lead time away.
 
-    leave_out: Literal["time"]
+    ``time``: each initial time, for short samples. ``year``: each calendar year; the one before it
+    (for the first, the last) validates.
+    """
+
+    leave_out: Literal["time", "year"]
 
 
 class TwinSource(Strict):
@@ -176,12 +184,19 @@ Split = Annotated[
 
 
 class MethodEntry(Strict):
-    """One method in a recipe: which one, under which label, on which members."""
+    """One method in a recipe: which one, under which label, on which members.
+
+    ``seed`` replaces that of the recipe; ``years`` takes the last so many years of training only.
+    In a recipe ``each: {count: [...], seed: [...], years: [...]}`` stands for several entries, see
+    :func:`weatherpp.expand.expand`.
+    """
 
     label: Label
     method: Label
     job: Literal["forecast", "spread"] = "forecast"
     members: MemberChoice = MemberChoice()
+    seed: int | None = Field(default=None, ge=0, lt=2**31)
+    years: int | None = Field(default=None, ge=1, description="of training; None for all")
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -193,9 +208,33 @@ class Bootstrap(Strict):
     level: float = Field(default=0.95, gt=0.5, lt=1.0)
 
 
+class MemberProduct(Strict):
+    """Members in the post-processed files, see :mod:`weatherpp.methods.copula`.
+
+    The order of the members at each point is that of the raw members (``ecc-q``, ``ecc-r``,
+    ``ecc-s``: values at equidistant, random or stratified levels), or of analyses of the training
+    period (``schaake``) no more than ``window`` days of the year away.
+    """
+
+    coupling: Literal["ecc-q", "ecc-r", "ecc-s", "schaake"]
+    count: int | None = Field(
+        default=None, ge=2, description="members to make; by default as many raw ones as there are"
+    )
+    window: float | None = Field(default=30.0, gt=0, description="days of the year; None for all")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> MemberProduct:
+        if self.coupling == "schaake" and self.count is None:
+            raise ValueError("coupling: schaake needs a count")
+        if self.coupling != "schaake" and "window" in self.model_fields_set:
+            raise ValueError("window goes with coupling: schaake, and only with it")
+        return self
+
+
 class ProductSettings(Strict):
     """What the post-processed files hold besides mean and spread."""
 
+    members: MemberProduct | None = None
     quantiles: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
         default=(0.05, 0.25, 0.5, 0.75, 0.95), min_length=1
     )
@@ -264,6 +303,11 @@ class Recipe(Strict):
     report: ReportSettings = ReportSettings()
     claims: tuple[Claim, ...] = ()
 
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _each(cls, value: Any) -> Any:
+        return expand(value)
+
     @model_validator(mode="after")
     def _labels(self) -> Recipe:
         labels = [entry.label for entry in self.methods]
@@ -272,7 +316,7 @@ class Recipe(Strict):
             raise ValueError(f"two methods have the label {', '.join(sorted(twice))}")
         names = {target.name for target in self.targets}
         if len(names) < len(self.targets):
-            raise ValueError("two targets have the same variable and level")
+            raise ValueError("two targets have the same variable and level; give them labels")
         for name in self.report.thresholds:
             if name not in names:
                 raise ValueError(f"report.thresholds names the unknown target {name}")

@@ -51,6 +51,13 @@ def test_chunks_hold_whole_samples(tiny_archive: Archive) -> None:
     assert chunk_sizes(wide.sizes)["time"] == 1
 
 
+def test_chunks_of_large_ensembles_stay_bounded() -> None:
+    sizes = {"time": 9, "step": 10, "number": 51, "level": 2, "latitude": 721, "longitude": 1440}
+    chunks = chunk_sizes(sizes)
+    assert chunks == {**sizes, "time": 1, "step": 1, "number": 24, "level": 1}
+    assert chunk_sizes({**sizes, "number": 10}) == {**chunks, "step": 2, "number": 10}
+
+
 def test_identity_is_of_the_content(tmp_path: Path) -> None:
     one = make_archive(tmp_path / "one", **SMALL)
     same = make_archive(tmp_path / "same", **SMALL)

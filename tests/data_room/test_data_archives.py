@@ -19,7 +19,7 @@ import xarray as xr
 from weatherpp.conventions import GRAVITY
 from weatherpp.data.catalog import list_entries, load_entry
 from weatherpp.data.ingest import ingest, read
-from weatherpp.errors import ConfigError
+from weatherpp.errors import ConfigError, InputError
 
 ARCHIVES = {
     "ens10", "era5", "era5-single-levels", "ecmwf-open", "tigge", "gefs-reforecast", "wb2",
@@ -31,8 +31,9 @@ GRID = {
     "longitudeOfLastGridPointInDegrees": 9.5, "iDirectionIncrementInDegrees": 0.5,
     "jDirectionIncrementInDegrees": 0.5,
 }  # fmt: skip
+Z = 30000  # can be at 500 as well as at 850 hPa
 PLAUSIBLE = {
-    "z": 55000, "gh": 5600, "t": 270, "2t": 280, "msl": 1e5, "prmsl": 1e5, "q": 0.005, "w": 0.1,
+    "z": Z, "gh": 5600, "t": 270, "2t": 280, "msl": 1e5, "prmsl": 1e5, "q": 0.005, "w": 0.1,
     "d": 1e-5, "tcw": 20, "tcwv": 20, "tcc": 0.5, "skt": 281, "tp": 1,
 }  # fmt: skip
 RAIN = {"productDefinitionTemplateNumber": 11, "paramId": 228228}  # in kg m-2, as in TIGGE
@@ -150,7 +151,7 @@ def test_ens10(tmp_path: Path) -> None:
     assert ds["number"].values.tolist() == [1, 2]
     assert set(ds.data_vars) == set(entry.variables)
     # the value was made from the date of the hindcast, and read by that date
-    wanted = 55000 * (1.002 + 0.01 * (20170104 % 7))
+    wanted = Z * (1.002 + 0.01 * (20170104 % 7))
     got = ds["z"].sel(time="2017-01-04", step="24h", number=2, level=500)
     np.testing.assert_allclose(got, wanted, rtol=1e-4)
     assert int(np.isnan(ds["v"].isel(latitude=0, longitude=0)).sum()) == 1
@@ -273,7 +274,7 @@ def cds(variables: Mapping[str, tuple[str, float]], levels: tuple[int, ...] = ()
 def test_era5(tmp_path: Path) -> None:
     for folder in ("pressure_levels", "single_levels"):
         (tmp_path / folder).mkdir()
-    aloft = cds({"z": ("m**2 s**-2", 55000), "t": ("K", 270)}, (850, 500))
+    aloft = cds({"z": ("m**2 s**-2", Z), "t": ("K", 270)}, (850, 500))
     surface = {"t2m": ("K", 280), "msl": ("Pa", 1e5), "u10": ("m s**-1", 5), "v10": ("m s**-1", 5)}
     aloft.isel(valid_time=slice(2)).to_netcdf(tmp_path / "pressure_levels" / "a.nc")
     aloft.isel(valid_time=slice(2, 4)).to_netcdf(tmp_path / "pressure_levels" / "b.nc")
@@ -296,7 +297,7 @@ def test_weatherbench(names: tuple[str, str], tmp_path: Path) -> None:
     times = pd.date_range("2020-01-01", periods=3, freq="12h")
     valid = pd.date_range("2020-01-01", periods=8, freq="6h")
     rng = np.random.default_rng(1)
-    mean = {"z": 55000, "t": 270, "t2m": 280, "msl": 1e5, "u10": 5, "v10": 5}
+    mean = {"z": Z, "t": 270, "t2m": 280, "msl": 1e5, "u10": 5, "v10": 5}
     data: dict[str, Any] = {}
     truth: dict[str, Any] = {}
     for name, given in entry.variables.items():
@@ -329,7 +330,7 @@ def test_weatherbench(names: tuple[str, str], tmp_path: Path) -> None:
 
 def test_stations(tmp_path: Path) -> None:
     times = pd.date_range("2017-01-01", periods=3)
-    steps = pd.to_timedelta([0, 6, 12], "h")
+    steps = pd.to_timedelta([0, 6, 12, 24], "h")
     rng = np.random.default_rng(1)
     dims = ("station_id", "number", "time", "step")
     places = {
@@ -342,7 +343,7 @@ def test_stations(tmp_path: Path) -> None:
         "model_longitude": ("station_id", [4.5, 13.0]),
         "model_altitude": ("station_id", [90.0, 85.0]),
     }
-    members = 280 + rng.random((2, 3, 3, 3)).astype("float32")
+    members = 280 + rng.random((2, 3, 3, 4)).astype("float32")
     forecast = xr.Dataset(
         {"t2m": (dims, members, {"units": "K"})},
         {
@@ -351,9 +352,11 @@ def test_stations(tmp_path: Path) -> None:
         },
     )  # fmt: skip
     valid = times.values[:, None] + steps.values
+    assert np.unique(valid).size == 10, "24 h is 0 h of the next day"
     forecast = forecast.assign_coords(valid_time=(("time", "step"), valid))
-    seen = 280 + rng.random((2, 3, 3)).astype("float32")
-    seen[1, 0, 1] = np.nan
+    seen = 280 + rng.random((2, 3, 4)).astype("float32")
+    seen[:, :2, 3] = seen[:, 1:, 0]
+    seen[1, 0, 1] = seen[1, 0, 3] = np.nan
     own = {key.removeprefix("station_"): value for key, value in places.items() if "sta" in key}
     observed = xr.Dataset(
         {"t2m": (("station_id", "time", "step"), seen, {"units": "K"})},
@@ -367,5 +370,11 @@ def test_stations(tmp_path: Path) -> None:
     np.testing.assert_array_equal(ds["t2m"], members.transpose(2, 3, 1, 0))
     assert ds["altitude"].values.tolist() == [100.0, 80.0]
     assert archive.analysis is not None
+    assert archive.analysis.sizes["valid_time"] == 10
     found = archive.analysis["t2m"].sel(valid_time=valid.ravel()).values
-    np.testing.assert_array_equal(found, seen.reshape(2, 9).T)
+    seen[1, 0, 3] = seen[1, 1, 0]  # missing in one copy, there in the other
+    np.testing.assert_array_equal(found, seen.reshape(2, 12).T)
+    observed["t2m"][1, 1, 3] += 1
+    observed.to_zarr(tmp_path / "observations.zarr", zarr_format=2, mode="w")
+    with pytest.raises(InputError, match="t2m has two values for 2017-01-03 00:00"):
+        ingest(load_entry("stations"), tmp_path / "b", tmp_path)

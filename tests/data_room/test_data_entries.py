@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import eccodes
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
 from weatherpp.data.catalog import CatalogEntry, load_entry
 from weatherpp.data.ingest import ingest, read
+from weatherpp.data.matching import truth_for
 from weatherpp.errors import ConfigError, InputError
-from weatherpp.recipe import validate
+from weatherpp.recipe import Target, validate
 
 SHAPES = {
     "glosea4": ((1, 6, 13, 145, 192), None),
     "seas5": ((6, 3, 15, 22, 53), (18, 22, 53)),
     "rmm1": ((510, 45, 4, 1), (15468, 1)),
-    "cfsv2-iberia": ((20, 91, 9, 10, 16), (1805, 6, 8)),
+    "cfsv2-iberia": ((20, 91, 9, 10, 16), (1805, 10, 16)),
 }
 
 
@@ -29,12 +32,55 @@ def test_seasonal_entries(name: str, extra_data: Path, tmp_path: Path) -> None:
     groups = (read(entry, "forecast"), read(entry, "analysis"))
     found = tuple(None if ds is None else ds[variable].shape for ds in groups)
     assert found == SHAPES[name]
-    if name == "cfsv2-iberia":
-        with pytest.raises(InputError, match="latitude has 6 points, the forecast's 10; regrid"):
-            ingest(entry, tmp_path / "a")
-    else:
-        archive = ingest(entry, tmp_path / "a")
-        assert archive.forecast[variable].shape == SHAPES[name][0]
+    archive = ingest(entry, tmp_path / "a")
+    assert archive.forecast[variable].shape == SHAPES[name][0]
+    if archive.analysis is not None:
+        assert archive.analysis[variable].shape == SHAPES[name][1]
+
+
+def test_seasonal_rain_is_verified_with_a_reanalysis(extra_data: Path, tmp_path: Path) -> None:
+    archive = ingest(load_entry("cfsv2-iberia"), tmp_path / "a")
+    assert archive.analysis is not None
+    target = Target(variable="tp", step="1056h")  # 1 December
+    times = pd.DatetimeIndex(archive.forecast["time"].values)
+    truth = truth_for(archive.analysis, target, times, archive.forecast)
+    assert truth.shape == (20, 10, 16)
+    assert truth.notnull().all()
+    # a cell of the forecast that lies in one of the reanalysis has its value
+    place = {"latitude": 37.32, "longitude": -9.375}
+    found = truth.sel(place, method="nearest")
+    with xr.open_dataset(extra_data / "seasonal" / "ncep_iberia_pr_djf.nc") as ds:
+        days = ds["time"].isin(truth["valid_time"].values)
+        there = ds["pr"][days].sel(lat=place["latitude"], lon=place["longitude"], method="nearest")
+        np.testing.assert_allclose(found, there * 86.4, rtol=1e-5, atol=1e-9)
+
+
+def test_members_of_monthly_forecasts_are_kept_apart(data_dir: Path) -> None:
+    """Two ensembles that share member numbers and two of their three valid times."""
+    ds = read(load_entry("ukmo-monthly"), "forecast")
+    assert ds is not None
+    assert ds["time"].values.astype("datetime64[D]").astype(str).tolist() == [
+        "2016-01-01",
+        "2016-02-01",
+    ]
+    assert ds["number"].values.tolist() == list(range(28))
+    there = np.isfinite(ds["t2m"]).all(("latitude", "longitude"))
+    assert there.sum("step").values.tolist() == [[3] * 28] * 2
+    assert int(there.sum()) == 168, "each field of the file once, the rest of the table missing"
+    path = data_dir / "grib" / "forecast_monthly_ukmo.grib"
+    seen = 0
+    with path.open("rb") as stream:
+        while (handle := eccodes.codes_grib_new_from_file(stream)) is not None:
+            get = functools.partial(eccodes.codes_get, handle)
+            start = pd.Timestamp(get("dataDate", str))
+            ensemble = "2016-01-01" if start <= pd.Timestamp("2016-01-01") else "2016-02-01"
+            lead = pd.Timestamp(get("validityDate", str)) - pd.Timestamp(ensemble)
+            found = ds["t2m"].sel(time=ensemble, step=lead, number=get("number"))
+            values = eccodes.codes_get_values(handle)
+            np.testing.assert_allclose(found.values.ravel(), values, rtol=1e-6)
+            eccodes.codes_release(handle)
+            seen += 1
+    assert seen == 168
 
 
 def test_entries_in_the_repository(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,10 +16,12 @@ import xarray as xr
 from synthetic import make_datasets
 
 from weatherpp.data import archive as archive_module
-from weatherpp.data.archive import Archive, content_hash
+from weatherpp.data import netcdf, writing
+from weatherpp.data.archive import Archive, Known, content_hash, sealed_hash
 from weatherpp.data.catalog import CatalogEntry
-from weatherpp.data.ingest import ingest, read_forecast
+from weatherpp.data.ingest import ingest, lay_out_source, read_forecast
 from weatherpp.errors import ConfigError, InputError
+from weatherpp.files import Digest, file_digest, file_state
 from weatherpp.recipe import validate
 
 SCRIPT = """
@@ -156,7 +160,7 @@ def test_bad_values_leave_nothing_and_name_the_file(source: Path, tmp_path: Path
         spoiled = ds.load()
     spoiled["t"].loc[{"level": 650, "number": 1}] = 12.0
     spoiled.to_netcdf(source / "f3.nc")
-    with pytest.raises(InputError, match=r"f3\.nc: t at 2001-01-13 00Z has .* outside 120 to 400"):
+    with pytest.raises(InputError, match=r"f3\.nc: t on 650 hPa at 2001-01-13 00Z has .* outside"):
         ingest(entry(source), tmp_path / "a")
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
@@ -213,3 +217,63 @@ def test_archive_opens_with_its_sources_named(source: Path, tmp_path: Path) -> N
     manifest = (tmp_path / "a" / "manifest.json").read_text(encoding="utf-8")
     assert '"file": "f3.nc"' in manifest
     assert Archive.open(tmp_path / "a").identity() == content_hash(tmp_path / "a")
+
+
+def test_hashes_of_sources_are_handed_on_while_they_hold(source: Path, tmp_path: Path) -> None:
+    first, second = source / "f0.nc", source / "f1.nc"
+    given = {
+        str(first): Digest(file_state(first), "handed on"),
+        str(second): Digest([[1, 1]], "of another state"),
+    }
+    ingest(entry(source), tmp_path / "a", digests=given)
+    manifest = json.loads((tmp_path / "a" / "manifest.json").read_text(encoding="utf-8"))
+    found = {each["file"]: each["sha256"] for each in manifest["sources"]}
+    assert found.pop("f0.nc") == "handed on"
+    assert found == {name: file_digest(source / name) for name in found}
+    assert sealed_hash(tmp_path / "a") == content_hash(tmp_path / "a")
+
+
+def test_a_known_hash_is_that_of_the_same_bytes(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    for folder in (old, new):
+        folder.mkdir()
+    (old / "c").write_bytes(b"values")
+    (new / "c").hardlink_to(old / "c")
+    known: Known = {}
+    assert content_hash(old, known) == content_hash(new, known) == content_hash(new)
+    assert len(known) == 1
+    (new / "c").unlink()
+    (new / "c").write_bytes(b"others")
+    assert content_hash(new, known) == content_hash(new) != content_hash(old)
+
+
+def test_dates_of_one_large_chunk_are_read_together(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One file whose chunks run over all dates, and the same read slice by slice."""
+    one = tmp_path / "one"
+    one.mkdir()
+    with xr.open_mfdataset(sorted(source.glob("f*.nc")), decode_timedelta=True) as ds:
+        whole = {"chunksizes": ds["z"].shape, "zlib": True}
+        ds.to_netcdf(one / "f.nc", encoding={"z": whole, "t": {"contiguous": True}})
+    shutil.copy(source / "analysis.nc", one)
+    layout = lay_out_source(entry(one), None, None)["forecast"]
+    wholes = {("forecast", name): whole for name, whole in layout.wholes.items()}
+    todo = list(writing.blocks("forecast", layout.ds))
+    together = writing.bundles(todo, wholes)
+    assert sorted(block.key for each in together for block in each) == sorted(
+        block.key for block in todo
+    )
+    assert {len(each) for each in together} == {6}
+    monkeypatch.setattr(writing, "BUNDLE_BYTES", 2 * todo[0].bytes)
+    assert {len(each) for each in writing.bundles(todo, wholes)} == {2}
+    ingest(entry(source), tmp_path / "a")
+    ingest(entry(one), tmp_path / "b")
+    monkeypatch.setattr(netcdf, "SLICE_BYTES", 2 * todo[0].bytes)
+    monkeypatch.setattr(netcdf, "FINE_BYTES", 1)
+    raw = netcdf.read(one / "f.nc")
+    assert 4 * np.prod(raw["z"].data.chunksize) == 2 * todo[0].bytes
+    assert set(raw["t"].data.chunks[0]) == {1}
+    ingest(entry(one), tmp_path / "c")
+    assert content_hash(tmp_path / "a") == content_hash(tmp_path / "b")
+    assert content_hash(tmp_path / "a") == content_hash(tmp_path / "c")

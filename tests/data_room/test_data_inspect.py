@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 
+from weatherpp.data import grib, missing
 from weatherpp.data.archive import Archive
 from weatherpp.data.inspect import inspect
 from weatherpp.errors import InputError
@@ -45,11 +49,11 @@ FINDINGS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 @pytest.mark.parametrize("name", FINDINGS)
 def test_findings(name: str, data_dir: Path) -> None:
     found = inspect(data_dir / name)
-    there, missing = FINDINGS[name]
+    there, lacking = FINDINGS[name]
     text = "\n".join(found.lines)
     for piece in there:
         assert piece in text
-    for piece in missing:
+    for piece in lacking:
         assert any(piece in line for line in found.missing)
 
 
@@ -59,6 +63,74 @@ def test_archive(tiny_archive: Archive) -> None:
     for piece in ("synthetic", "z [m2 s-2], 200, 500, 800 hPa", "10 members", "60 initial times"):
         assert piece in text
     assert found.missing == []
+
+
+def lines_of(path: Path, values: bool = True) -> list[str]:
+    return [line for line in inspect(path, values).lines if "missing" in line]
+
+
+def test_share_of_missing_values(data_dir: Path) -> None:
+    path = data_dir / "grib" / "fields_with_missing_values.grib"
+    (ds,) = grib.read(path)
+    share = 100 * float(np.isnan(ds["t2m"]).mean())
+    assert (
+        lines_of(path)
+        == [f"t2m: {share:.1f} % of the values are missing"]
+        == ["t2m: 66.2 % of the values are missing"]
+    )
+    assert lines_of(path, values=False) == []
+    assert lines_of(data_dir / "grib" / "ens_storm.grib") == []
+
+
+def test_share_of_missing_values_in_netcdf_and_zarr(tmp_path: Path, tiny_archive: Archive) -> None:
+    values = np.full((2, 4, 5), 280.0, np.float32)
+    values[0, 0, :3] = np.nan
+    values[1, 3, 4] = 9.96921e36  # a fill value that the file does not declare
+    times = pd.date_range("2020-01-01", periods=2)
+    coords = {"time": times, "lat": [3.0, 2, 1, 0], "lon": [0.0, 1, 2, 3, 4]}
+    ds = xr.Dataset({"t2m": (("time", "lat", "lon"), values, {"units": "K"})}, coords)
+    ds.to_netcdf(tmp_path / "a.nc")
+    ds.to_zarr(tmp_path / "a.zarr", zarr_format=2)
+    ds["t2m"].attrs["units"] = "furlongs"  # not canonical
+    ds.to_netcdf(tmp_path / "odd.nc")
+    for name in ("a.nc", "a.zarr", "odd.nc"):
+        assert lines_of(tmp_path / name) == ["t2m: 10.0 % of the values are missing"]
+    assert lines_of(tiny_archive.path) == [], "levels that a variable does not have are no gaps"
+
+
+def test_of_many_fields_a_few_are_looked_at(
+    tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch, tiny_archive: Archive
+) -> None:
+    monkeypatch.setattr(missing, "MOST_VALUES", 100)
+    values = np.full((50, 8, 5), 280.0, np.float32)
+    values[0, 0, 0] = values[-1, 1:, :] = values[3] = np.nan  # the first and the last are seen
+    times = pd.date_range("2020-01-01", periods=50)
+    coords = {"time": times, "lat": np.arange(8.0)[::-1], "lon": np.arange(5.0)}
+    ds = xr.Dataset({"t2m": (("time", "lat", "lon"), values, {"units": "K"})}, coords)
+    ds.to_netcdf(tmp_path / "a.nc")
+    share = 100 * 36 / (8 * 40)
+    assert lines_of(tmp_path / "a.nc") == [
+        f"t2m: {share:.1f} % of the values are missing in 8 of 50 fields looked at"
+    ]
+    path = data_dir / "grib" / "wgust_ens.grib"
+    assert lines_of(path) == ["no missing values in the 8 fields looked at of fg10"]
+    clean = "no missing values in the 8 fields looked at of t, z"
+    assert lines_of(tiny_archive.path)[0] == clean
+    ds["t2m"][:] = 280
+    ds["t2m"][0, 0, 0] = np.nan
+    ds.to_netcdf(tmp_path / "b.nc")
+    assert lines_of(tmp_path / "b.nc")[0].startswith("t2m: 0.3 % of the values")
+
+
+def test_values_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    ds = xr.Dataset(
+        {"t2m": (("time", "lat", "lon"), np.full((1, 2, 3), 280.0), {"units": "K"})},
+        {"time": pd.date_range("2020-01-01", periods=1), "lat": [1.0, 0.0], "lon": [0.0, 1, 2]},
+    )
+    ds.to_zarr(tmp_path / "a.zarr", zarr_format=2)
+    (tmp_path / "a.zarr" / "t2m" / "0.0.0").write_bytes(b"spoiled")
+    (fault,) = [line for line in inspect(tmp_path / "a.zarr").missing if "t2m" in line]
+    assert fault.startswith("values of t2m cannot be read")
 
 
 def told(path: Path) -> bool:

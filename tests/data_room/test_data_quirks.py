@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,45 +15,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from raw_data import H, ensemble, field
 
 from weatherpp.conventions import check
 from weatherpp.data import netcdf
-from weatherpp.data.amounts import since_start
 from weatherpp.data.canonical import canonicalise
 from weatherpp.data.catalog import CatalogEntry, SourceVariable, load_entry
 from weatherpp.data.ingest import read_forecast
+from weatherpp.data.inspect import inspect
 from weatherpp.data.join import join
 from weatherpp.data.lagged import as_control, lag
 from weatherpp.data.matching import snap
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.recipe import validate
-
-H = np.timedelta64(3600 * 10**9, "ns")
-
-
-def field(dims: str, *shape: int, **attrs: Any) -> xr.DataArray:
-    values = np.arange(np.prod(shape), dtype="float32").reshape(shape)
-    return xr.DataArray(values, dims=dims.split(), attrs=attrs)
-
-
-def ensemble(
-    *, starts: Any = "2020-01-01", leads: Any = (6, 12), members: Any = (0, 1), **attrs: Any
-) -> xr.Dataset:
-    """Forecast in the names of ECMWF, two by three points."""
-    times = pd.DatetimeIndex(np.atleast_1d(starts))
-    shape = (len(times), len(leads), len(members), 2, 3)
-    da = field("reference step number lat lon", *shape, **{"units": "K", **attrs})
-    return xr.Dataset(
-        {"t2m": da},
-        {
-            "reference": times,
-            "step": ("step", np.asarray(leads), {"units": "hours"}),
-            "number": np.asarray(members),
-            "lat": [50.0, 40.0],
-            "lon": [0.0, 1.0, 2.0],
-        },
-    )
-
 
 # -- the grid ---------------------------------------------------------------------------------
 
@@ -184,7 +159,7 @@ def write_packed(path: Path, kind: str, values: list[float], attrs: dict[str, An
 
 
 @pytest.mark.parametrize("case", PACKED)
-@pytest.mark.filterwarnings("ignore:.*multiple fill values")
+@pytest.mark.filterwarnings("error::xarray.SerializationWarning")
 def test_packed_and_missing_values(case: str, tmp_path: Path) -> None:
     kind, values, attrs, wanted = PACKED[case]
     write_packed(tmp_path / "a.nc", kind, values, attrs)
@@ -200,96 +175,6 @@ def test_fill_value_that_is_no_number_is_refused(tmp_path: Path) -> None:
         canonicalise(netcdf.read(tmp_path / "a.nc"), "x", "static")
 
 
-# -- amounts ------------------------------------------------------------------------------------
-
-
-def rain(leads: list[int], amounts: list[float], **attrs: Any) -> xr.Dataset:
-    ds = ensemble(leads=leads).rename(t2m="tp")
-    ds["tp"] = ds["tp"] * 0 + xr.DataArray(np.float32(amounts), dims="step")
-    ds["tp"].attrs = {"units": "m", **attrs}
-    return ds
-
-
-AMOUNTS: dict[str, tuple[list[int], list[float], dict[str, Any], list[float]]] = {
-    "since the start": ([6, 12], [1, 3], {"accumulation": "since_start"}, [1, 3]),
-    "the file says so": ([6, 12], [1, 3], {"step_ranges": ["0-6", "0-12"]}, [1, 3]),
-    "since the previous": ([6, 12, 24], [1, 2, 4], {"accumulation": "since_previous"}, [1, 3, 7]),
-    "buckets of 6 h, as of GEFS": (
-        [3, 6, 9, 12, 15],
-        [1, 2, 4, 8, 16],
-        {"accumulation": "6h", "step_ranges": ["0-3", "0-6", "6-9", "6-12", "12-15"]},
-        [1, 2, 6, 10, 26],
-    ),
-    "no rain at the start": ([0, 6], [0, 2], {"accumulation": "since_previous"}, [0, 2]),
-}
-
-
-@pytest.mark.parametrize("case", AMOUNTS)
-def test_amounts_are_summed_since_the_start(case: str) -> None:
-    leads, amounts, attrs, wanted = AMOUNTS[case]
-    out = since_start(canonicalise(rain(leads, amounts, **attrs).chunk(step=1), "x"), "x")
-    assert out["tp"].chunks is not None
-    assert out["tp"].dtype == np.float32
-    assert out["tp"].attrs["accumulation"] == "since_start"
-    np.testing.assert_allclose(out["tp"].isel(time=0, number=1)[:, 0, 0], wanted)
-
-
-AMOUNTS_REFUSED: dict[str, tuple[list[int], dict[str, Any], str]] = {
-    "the entry is silent": (
-        [6, 12],
-        {"step_ranges": ["0-6", "6-12"]},
-        r"summed over 6 to 12 h, not since the start; state variables\.tp\.accumulation",
-    ),
-    "the entry is wrong": (
-        [6, 12],
-        {"step_ranges": ["0-6", "6-12"], "accumulation": "since_start"},
-        "summed over 6 to 12 h; the catalog entry says accumulation: since_start, which is from 0",
-    ),
-    "a bucket is missing": (
-        [6, 18],
-        {"accumulation": "6h"},
-        r"the sum from 12 to 18 h goes on from 12 h, which is not there \(there are 6, 18 h\)",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", AMOUNTS_REFUSED)
-def test_amounts_over_unknown_times_are_refused(case: str) -> None:
-    leads, attrs, text = AMOUNTS_REFUSED[case]
-    with pytest.raises(InputError, match=text):
-        since_start(canonicalise(rain(leads, [1.0, 2.0], **attrs), "x"), "x")
-
-
-def test_bounds_of_lead_times_tell_what_is_summed() -> None:
-    ds = rain([6, 12], [1, 2]).rename(step="forecast_period")
-    ds["forecast_period"].attrs |= {"standard_name": "forecast_period", "bounds": "b"}
-    ds["b"] = (("forecast_period", "two"), [[0, 6], [0, 12]])
-    assert canonicalise(ds, "x")["tp"].attrs["accumulation"] == "since_start"
-    ds["b"] = (("forecast_period", "two"), [[0, 6], [6, 12]])
-    with pytest.raises(InputError, match="summed over 6 to 12 h"):
-        canonicalise(ds, "x")
-
-
-@pytest.mark.parametrize(
-    ("units", "period", "wanted"),
-    [
-        ("mm/day", "24h", 0.002),
-        ("mm day-1", "6h", 0.0005),
-        ("kg m-2 s-1", "1h", 7.2),
-        ("kg m**-2 s**-1", "1h", 7.2),
-        ("mm", "24h", 0.002),
-    ],
-)
-def test_rates_become_amounts_over_a_stated_period(units: str, period: str, wanted: float) -> None:
-    given = SourceVariable(units=units, period=period)
-    out = canonicalise(rain([24], [2.0], **given.attrs()), "x")
-    assert float(out["tp"].max()) == pytest.approx(wanted)
-    assert out["tp"].attrs["window"] == period.replace("h", " h")
-    if units != "mm":
-        with pytest.raises(InputError, match=r"tp is a rate .*variables\.tp\.period"):
-            canonicalise(rain([24], [2.0], units=units), "x")
-
-
 # -- times --------------------------------------------------------------------------------------
 
 
@@ -300,7 +185,7 @@ def test_calendars_of_no_real_year_are_refused(calendar: str) -> None:
         canonicalise(ensemble().assign_coords(reference=days), "x")
 
 
-@pytest.mark.filterwarnings("ignore:Unable to decode time axis")
+@pytest.mark.filterwarnings("error::xarray.SerializationWarning")
 @pytest.mark.parametrize("calendar", ["standard", "gregorian", "proleptic_gregorian"])
 def test_real_calendars_pass_within_the_years_of_nanoseconds(calendar: str, tmp_path: Path) -> None:
     for since, fine in (("2020-01-01", True), ("1500-03-01", False)):
@@ -379,6 +264,58 @@ def test_hindcast_is_dated_by_its_own_start(data_dir: Path) -> None:
     assert ds["valid_time"].values[0, 0] == np.datetime64("2021-06-15T06")
 
 
+def write_hindcasts(path: Path, template: int, starts: list[str], steps: list[str]) -> None:
+    """Two members of each start, of one version of the model; values tell start and member."""
+    with path.open("wb") as out:
+        for start, number, step in itertools.product(starts, (1, 2), steps):
+            handle = eccodes.codes_grib_new_from_samples("regular_ll_sfc_grib2")
+            date = pd.Timestamp(start)
+            for key, value in {
+                "centre": "ecmf",
+                "typeOfProcessedData": "pf",
+                "dataDate": int(f"{date:%Y%m%d}"),
+                "dataTime": int(f"{date:%H%M}"),
+                "productDefinitionTemplateNumber": template,
+                "YearOfModelVersion": 2023,
+                "MonthOfModelVersion": 6,
+                "DayOfModelVersion": 15,
+                "HourOfModelVersion": 0,
+                "typeOfEnsembleForecast": 3,
+                "perturbationNumber": number,
+                "numberOfForecastsInEnsemble": 11,
+                "shortName": "tp" if template == 61 else "2t",
+                "stepRange": step,
+            }.items():
+                eccodes.codes_set(handle, key, value)
+            size = eccodes.codes_get_size(handle, "values")
+            value = (date.year - 2000) / 100 + number / 1000
+            eccodes.codes_set_values(handle, np.full(size, 280 * (template == 60) + value))
+            assert eccodes.codes_get(handle, "modelVersionDate", str) == "20230615"
+            eccodes.codes_write(handle, out)
+            eccodes.codes_release(handle)
+
+
+@pytest.mark.parametrize("template", [60, 61])
+def test_hindcasts_of_several_years_are_dated_by_their_starts(
+    template: int, tmp_path: Path
+) -> None:
+    """GRIB 2 templates 4.60 (at a time) and 4.61 (over a time), version of the model apart."""
+    starts = ["2010-06-15T00", "2010-06-15T12", "2011-06-15T00", "2012-02-29T00"]
+    steps = ["0-24", "0-48"] if template == 61 else ["24", "48"]
+    write_hindcasts(tmp_path / "a.grib2", template, starts, steps)
+    ds = read_forecast(tmp_path / "a.grib2")
+    assert ds["time"].values.tolist() == pd.DatetimeIndex(starts).as_unit("ns").asi8.tolist()
+    assert (ds["step"].values / H).tolist() == [24, 48]
+    assert ds["number"].values.tolist() == [1, 2]
+    name = "tp" if template == 61 else "t2m"
+    for start, number in itertools.product(starts, (1, 2)):
+        found = ds[name].sel(time=start, number=number)
+        value = (pd.Timestamp(start).year - 2000) / 100 + number / 1000
+        np.testing.assert_allclose(found, 280 * (template == 60) + value, rtol=0, atol=3e-4)
+    said = str(inspect(tmp_path / "a.grib2"))
+    assert "4 initial times, 2010-06-15 00:00 to 2012-02-29 00:00 UTC" in said
+
+
 def months(starts: list[str], count: int = 3) -> xr.Dataset:
     ds = ensemble(starts=starts, leads=range(1, count + 1))
     valid = [[pd.Timestamp(s) + pd.DateOffset(months=m) for m in range(count)] for s in starts]
@@ -406,6 +343,22 @@ def test_analysis_beside_forecasts_is_laid_out_by_valid_time() -> None:
     check(out, "x", "analysis")
     assert out["valid_time"].values[4] == np.datetime64("2001-12-01")
     np.testing.assert_array_equal(out["t2m"][4], ds["t2m"][1, 1])
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_equal_fields_of_one_valid_time_become_one(lazy: bool) -> None:
+    times = pd.DatetimeIndex(["2020-01-02", "2020-01-01", "2020-01-02", "2020-01-02"])
+    da = field("time lat lon", 4, 2, 3, units="K")
+    da[2:] = da[0]
+    da[2, 0, 0] = np.nan
+    ds = xr.Dataset({"t2m": da}, {"time": times, "lat": [1.0, 0.0], "lon": [0.0, 1, 2]})
+    out = canonicalise(ds.chunk(time=1) if lazy else ds, "x", "analysis")
+    assert (out["t2m"].chunks is not None) == lazy
+    check(out, "x", "analysis")
+    np.testing.assert_array_equal(out["t2m"], da[[1, 0]])
+    ds["t2m"][3, 1, 2] = 99
+    with pytest.raises(InputError, match=r"^x: t2m has two values for 2020-01-02 00:00 \(5 and 99"):
+        canonicalise(ds.chunk(time=1) if lazy else ds, "x", "analysis").compute()
 
 
 def test_rows_without_date_and_values_are_dropped() -> None:
@@ -472,8 +425,34 @@ def test_runs_valid_at_the_same_times_are_one_ensemble() -> None:
 def test_runs_that_do_not_belong_together_are_refused() -> None:
     with pytest.raises(InputError, match="at 2020-01-01 12:00 no run with member 2 is valid"):
         lag([run(0, (0, 1), (6, 12)), run(3, (2, 3), (3,))], "x")
-    with pytest.raises(InputError, match=r"a second field for .* number 0"):
-        join(lag([run(0, (0, 1), (6,)), run(3, (0, 1), (3,))], "x"), "x", "forecast")
+    twice = "member 0 stands in the runs of 2020-01-01 00:00 and 2020-01-01 03:00, both valid at"
+    with pytest.raises(InputError, match=twice):
+        lag([run(0, (0, 1), (6,)), run(3, (0, 1), (3,))], "x")
+    with pytest.raises(InputError, match=twice):  # each run is an ensemble of its own
+        lag([run(0, (0, 1), (6, 12)), run(3, (0, 1), (9, 15))], "x", sparse=True)
+
+
+def test_runs_that_share_members_are_told_apart_by_their_valid_times() -> None:
+    first = [run(0, (0, 1), (12, 24)), run(3, (2, 3), (9, 21))]
+    second = [run(12, (0, 1), (12, 24)), run(15, (2, 3), (9, 21))]
+    ds = join(lag([*first, *second], "x"), "x", "forecast")
+    assert ((ds["time"].values - np.datetime64("2020-01-01")) / H).tolist() == [3, 15]
+    assert (ds["step"].values / H).tolist() == [9, 21]
+    assert ds["number"].values.tolist() == [0, 1, 2, 3]
+    for place, pieces in enumerate((first, second)):
+        for piece in pieces:
+            found = ds["t2m"].isel(time=[place]).sel(number=piece["number"])
+            np.testing.assert_array_equal(found, piece["t2m"])
+    # a field less: the other valid time still tells, if gaps are expected
+    short = run(3, (2, 3), (9,))
+    gaps = join(lag([first[0], short, *second], "x", sparse=True), "x", "forecast", sparse=True)
+    assert np.isnan(gaps["t2m"].sel(number=2)[0, 1]).all()
+    np.testing.assert_array_equal(gaps["t2m"].sel(number=2)[0, 0], short["t2m"][0, 0, 0])
+    with pytest.raises(InputError, match="at 2020-01-02 00:00 no run with member 2"):
+        lag([first[0], short, *second], "x")
+    both = run(3, (2, 3), (21,))  # 00 UTC of the next day alone, which both ensembles reach
+    with pytest.raises(InputError, match="03:00 has no valid time that tells which of 2 ensembles"):
+        lag([first[0], both, *second], "x", sparse=True)
 
 
 @pytest.mark.parametrize("folder", ["same_validity", "mixed_validity"])

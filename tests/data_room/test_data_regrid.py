@@ -359,6 +359,11 @@ def test_truth_and_static_fields_come_to_the_grid_of_the_forecast(
         assert got.attrs["units"] == want.attrs["units"]
     for dim in ("latitude", "longitude"):
         np.testing.assert_array_equal(archive.static[dim], archive.forecast[dim])
+    alone = read(entry(source, files=FILES, grid={"regrid": "like-forecast"}), "static")
+    assert alone is not None
+    xr.testing.assert_equal(alone, archive.static)
+    with pytest.raises(ConfigError, match="like-forecast needs forecasts"):
+        entry(source, files={"analysis": ["a.nc"]}, grid={"regrid": "like-forecast"})
 
 
 def test_coarsened_members_of_a_grib_file(tmp_path: Path, data_dir: Path) -> None:
@@ -395,9 +400,11 @@ def test_region_on_the_points_of_a_regular_grid(data_dir: Path) -> None:
 
 
 def test_rain_of_a_reanalysis_on_the_grid_of_the_forecast(extra_data: Path, tmp_path: Path) -> None:
-    base = load_entry("cfsv2-iberia").model_dump(exclude={"grid"})
-    known = validate(CatalogEntry, {**base, "grid": {"regrid": "like-forecast"}}, "x.yaml")
-    own, archive = read(known, "analysis"), ingest(known, tmp_path / "a")
+    known = load_entry("cfsv2-iberia")
+    plain = validate(CatalogEntry, known.model_dump(exclude={"grid"}), "x.yaml")
+    with pytest.raises(InputError, match="latitude has 6 points, the forecast's 10; regrid"):
+        ingest(plain, tmp_path / "a")
+    own, archive = read(plain, "analysis"), ingest(known, tmp_path / "a")
     assert own is not None
     assert archive.analysis is not None
     assert own["tp"].shape == (1805, 6, 8)
@@ -408,3 +415,6 @@ def test_rain_of_a_reanalysis_on_the_grid_of_the_forecast(extra_data: Path, tmp_
     means = [float(x.astype("float64").mean()) for x in (own["tp"], got)]
     assert means[0] == pytest.approx(means[1], rel=0.03)
     assert float(got.max()) <= float(own["tp"].max())
+    alone = read(known, "analysis")  # without the rest of the archive
+    assert alone is not None
+    np.testing.assert_array_equal(alone["tp"].values, got.values)

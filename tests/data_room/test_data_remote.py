@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import http.server
 import os
 import shutil
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ import pytest
 import synthetic
 import xarray as xr
 
+from weatherpp.data import remote
 from weatherpp.data.catalog import CatalogEntry, load_entry
 from weatherpp.data.ingest import ingest, read
 from weatherpp.errors import ConfigError, InputError, WeatherppError
@@ -26,17 +28,59 @@ from weatherpp.recipe import validate
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder; can cut a file off, hide its length, or fail. Notes what was sent whole."""
+    """Serves a folder; can cut a file off, hide its length, or fail. Notes what was sent whole.
+
+    ``faults`` are what goes wrong with the next answers, one after the other; only then are there
+    tags and ranges, as in RFC 9110. ``asked`` are the headers of the requests for content.
+    """
+
+    faults: list[str | Callable[[], object]] = []  # noqa: RUF012
+    asked: list[dict[str, str]] = []  # noqa: RUF012
+    ranged = False
 
     cut: set[str] = set()  # noqa: RUF012  set by the tests
     unsized: set[str] = set()  # noqa: RUF012
     broken: set[str] = set()  # noqa: RUF012
     sent: list[str] = []  # noqa: RUF012
 
+    def tag(self) -> str:
+        return f'"{hashlib.sha256(Path(self.translate_path(self.path)).read_bytes()).hexdigest()}"'
+
+    def end_headers(self) -> None:
+        if self.ranged and Path(self.translate_path(self.path)).is_file():
+            self.send_header("ETag", self.tag())
+        super().end_headers()
+
+    def give(self, content: bytes) -> None:
+        """An answer that knows ranges, with the next fault."""
+        fault = self.faults.pop(0) if self.faults else ""
+        if callable(fault):
+            fault()
+            fault = ""
+        self.asked.append(dict(self.headers.items()))
+        if fault == "busy":
+            self.send_error(503)
+            return
+        start = 0
+        if fault != "no ranges" and self.headers["If-Range"] == self.tag():
+            start = int(self.headers["Range"].removeprefix("bytes=").removesuffix("-"))
+        rest = content[start:]
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        self.send_header("Content-Length", str(len(rest)))
+        self.end_headers()
+        self.wfile.write(rest[: len(rest) // 2] if fault == "cut" else rest)
+        if fault == "cut":
+            self.wfile.flush()
+            self.connection.shutdown(socket.SHUT_RDWR)
+
     def do_GET(self) -> None:
         name = Path(self.path).name
         file = Path(self.translate_path(self.path))
-        if name in self.broken:
+        if self.ranged and file.is_file():
+            self.give(file.read_bytes())
+        elif name in self.broken:
             self.send_error(503)
         elif name in self.cut:
             content = file.read_bytes()
@@ -74,6 +118,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
     folder = tmp_path / "served"
     folder.mkdir()
     faults: dict[str, Any] = {"cut": set(), "unsized": set(), "broken": set(), "sent": []}
+    faults |= {"faults": [], "asked": []}
     handler = type("Own", (Handler,), faults)
     serve = functools.partial(handler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), serve) as running:
@@ -87,6 +132,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("WEATHERPP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(remote, "PAUSE", 0.001)
     return tmp_path / "cache"
 
 
@@ -152,7 +198,7 @@ def test_a_connection_that_breaks_is_no_file(server: Server, data_dir: Path, cac
     handler.cut.add("a.nc")
     with pytest.raises(InputError, match=r"a\.nc: (cannot be fetched|cut off)"):
         entry(url, "a.nc").paths("forecast")
-    assert [path.name for path in cache.rglob("*") if path.is_file()] == []
+    assert not list(cache.rglob("a.nc"))
     handler.cut.clear()
     (path,) = entry(url, "a.nc").paths("forecast")
     assert path.read_bytes() == (folder / "a.nc").read_bytes()
@@ -164,6 +210,91 @@ def test_a_connection_that_breaks_is_no_file(server: Server, data_dir: Path, cac
     handler.cut.clear()
     (path,) = entry(url, "a.nc").paths("forecast")
     assert path.read_bytes() == b"x" * 999
+
+
+CONTENT = np.random.default_rng(0).bytes(3_000_000)
+
+
+@pytest.fixture
+def ranged(server: Server) -> tuple[CatalogEntry, Path, type[Handler]]:
+    """An entry for one file of a server that knows ranges, the file, the handler."""
+    url, folder, handler = server
+    handler.ranged = True
+    (folder / "a.nc").write_bytes(CONTENT)
+    return entry(url, "a.nc"), folder / "a.nc", handler
+
+
+def test_a_download_goes_on_where_it_was_cut_off(
+    ranged: tuple[CatalogEntry, Path, type[Handler]],
+) -> None:
+    e, _, handler = ranged
+    handler.faults += ["cut", "busy", "cut"]
+    shown: list[tuple[float, float]] = []
+    e.show_downloads(lambda _, done, total: shown.append((done, total)))
+    (path,) = e.paths("forecast")
+    assert path.read_bytes() == CONTENT
+    starts = [asked.get("Range", "") for asked in handler.asked]
+    half, rest = len(CONTENT) // 2, len(CONTENT) // 4
+    assert starts == ["", f"bytes={half}-", f"bytes={half}-", f"bytes={half + rest}-"]
+    assert shown[-1] == (len(CONTENT), len(CONTENT))
+    assert max(done for done, _ in shown) == len(CONTENT)
+
+
+def test_a_later_call_takes_what_an_earlier_one_left(
+    ranged: tuple[CatalogEntry, Path, type[Handler]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    e, file, handler = ranged
+    monkeypatch.setattr(remote, "TRIES", 1)
+    handler.faults += ["cut"]
+    with pytest.raises(InputError, match=r"a\.nc: cannot be fetched"):
+        e.paths("forecast")
+    again = entry(str(e.root), "a.nc")
+    (path,) = again.paths("forecast")
+    assert path.read_bytes() == CONTENT
+    assert handler.asked[-1]["Range"] == f"bytes={len(CONTENT) // 2}-"
+    # but not if the file is another one now
+    file.write_bytes(CONTENT[::-1])
+    handler.faults += ["cut"]
+    with pytest.raises(InputError, match=r"a\.nc: cannot be fetched"):
+        entry(str(e.root), "a.nc").paths("forecast")
+    file.write_bytes(CONTENT[1:])
+    (path,) = entry(str(e.root), "a.nc").paths("forecast")
+    assert path.read_bytes() == CONTENT[1:]
+    assert "Range" not in handler.asked[-1]
+
+
+def test_a_server_that_knows_no_ranges_sends_everything(
+    ranged: tuple[CatalogEntry, Path, type[Handler]],
+) -> None:
+    e, _, handler = ranged
+    handler.faults += ["cut", "no ranges"]
+    shown: list[float] = []
+    e.show_downloads(lambda _, done, total: shown.append(done))
+    (path,) = e.paths("forecast")
+    assert path.read_bytes() == CONTENT
+    assert len(handler.asked) == 2
+    assert shown[-1] == max(shown) == len(CONTENT)
+
+
+@pytest.mark.parametrize("length", [3_000_000, 2_000_000])
+def test_a_file_that_changes_meanwhile_is_fetched_anew(
+    ranged: tuple[CatalogEntry, Path, type[Handler]], length: int
+) -> None:
+    e, file, handler = ranged
+    other = CONTENT[::-1][:length]
+    handler.faults += ["cut", functools.partial(file.write_bytes, other)]
+    (path,) = e.paths("forecast")
+    assert path.read_bytes() == other
+
+
+def test_a_server_that_stays_busy_is_given_up(
+    ranged: tuple[CatalogEntry, Path, type[Handler]],
+) -> None:
+    e, _, handler = ranged
+    handler.faults += ["busy"] * 99
+    with pytest.raises(InputError, match=r"a\.nc: cannot be fetched .*503"):
+        e.paths("forecast")
+    assert len(handler.asked) == remote.TRIES
 
 
 def test_a_length_that_is_not_stated_is_refused(server: Server) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+from weatherpp.cli import main
 from weatherpp.conventions import check, exists_on
 from weatherpp.data import grib, netcdf
 from weatherpp.data.archive import Archive
@@ -485,6 +487,36 @@ def test_own_folder_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         load_entry("other")
     with pytest.raises(ConfigError, match=r"no catalog entry 'nothing'; there are .*demo"):
         load_entry("nothing")
+
+
+def test_a_damaged_entry_does_not_hide_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "data_catalog"
+    own.mkdir()
+    good = "name: mine\ntitle: My own\ndriver: twin\nlicence: a\ncitation: b\n"
+    (own / "mine.yaml").write_text(good)
+
+    monkeypatch.setattr("sys.argv", ["weatherpp", "catalog", "list"])
+    for content, fault in (
+        ("name: [", r"not valid YAML"),
+        (good.replace("mine", "bad") + "drivr: grib\n", "unknown key 'drivr'"),
+        ("just text", "expected 'key: value' lines"),
+    ):
+        (own / "bad.yaml").write_text(content)
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, err = capsys.readouterr()
+        assert stop.value.code == 5
+        assert re.search(r"^mine +My own$", out, re.MULTILINE)
+        assert "era5-levels-members" in out
+        assert err.count("\n") == 1
+        assert err.startswith(f"weatherpp: not listed: {own / 'bad.yaml'}")
+        assert fault in err
+        with pytest.raises(ConfigError, match=r"bad\.yaml"):
+            list_entries()
+    assert load_entry("mine").title == "My own"
 
 
 def test_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

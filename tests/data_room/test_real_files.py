@@ -47,7 +47,10 @@ def test_each_file_has_one_row(extra_data: Path) -> None:
     assert max(named.values()) == 1
 
 
-@pytest.mark.parametrize("folder", ["grib", "netcdf", "subseasonal", "mogreps_uk_lagged"])
+@pytest.mark.filterwarnings("error::RuntimeWarning", "error::UserWarning")
+@pytest.mark.parametrize(
+    "folder", ["grib", "netcdf", "seasonal", "subseasonal", "mogreps_uk_lagged"]
+)
 def test_rows_are_what_the_script_gives(folder: str, script: ModuleType, extra_data: Path) -> None:
     page = sections()
     for file, cells in script.rows(extra_data, folder):

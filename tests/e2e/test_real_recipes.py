@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
@@ -56,3 +57,20 @@ def test_correction_of_the_mogreps_ensemble(weatherpp: Command, tmp_path: Path) 
             ]
             assert bool(ds["mean"].notnull().all())
     assert weatherpp("claims", "runs/real_correct", cwd=tmp_path).returncode in (0, 1)
+
+
+@pytest.mark.slow
+def test_rain_at_a_station(weatherpp: Command, extra_data: Path, tmp_path: Path) -> None:
+    result = weatherpp("run", "stations_rain", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    scores = pd.read_parquet(tmp_path / "runs/stations_rain/scores/scores.parquet")
+    # the plain CRPS of the table, computed apart from this project
+    table = pd.read_csv(extra_data / "stations/rain_innsbruck_gefs_reforecast.csv.gz")
+    start = pd.to_datetime(table["date"]) - pd.Timedelta(hours=192)
+    table = table[start.dt.year.between(2009, 2013).to_numpy()]
+    x, y = table.filter(like="rainfc").to_numpy() / 1000, table["rain"].to_numpy() / 1000
+    pairs = np.abs(x[:, :, None] - x[:, None]).mean(axis=(1, 2))
+    known = (np.abs(x - y[:, None]).mean(axis=1) - pairs / 2).mean()
+    raw = scores[(scores["method"] == "raw") & (scores["estimator"] == "plain")]
+    assert float(raw["value"].iloc[0]) == pytest.approx(known, rel=1e-5)
+    assert weatherpp("claims", "runs/stations_rain", cwd=tmp_path).returncode == 0

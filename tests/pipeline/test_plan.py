@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from weatherpp.errors import ConfigError
-from weatherpp.pipeline.plan import plan_folds
+from weatherpp.pipeline.plan import last_years, plan_folds
 from weatherpp.recipe import FoldSplit, Target, YearSplit
 
 TARGET = Target(variable="z", level=500, step="48h")
@@ -49,3 +49,28 @@ def test_without_split_nothing_is_fitted() -> None:
 def test_one_date_cannot_be_left_out() -> None:
     with pytest.raises(ConfigError, match="at least two dates"):
         plan_folds(TIMES[:1], TIMES[:1], FoldSplit(leave_out="time"), TARGET)
+
+
+def test_each_year_is_left_out_once_with_another_to_validate() -> None:
+    folds = plan_folds(TIMES, TIMES, FoldSplit(leave_out="year"), TARGET)
+    assert [sorted(set(fold.predict.year)) for fold in folds] == [[y] for y in range(2001, 2006)]
+    assert [fold.valid.year[0] for fold in folds] == [2005, 2001, 2002, 2003, 2004]
+    for fold in folds:
+        parts = [fold.train, fold.valid, fold.predict]
+        assert sum(map(len, parts)) <= len(TIMES)
+        for other in (fold.valid, fold.predict):
+            reach = fold.train + TARGET.lead
+            inside = (reach >= other[0]) & (fold.train <= other[-1] + TARGET.lead)
+            assert not inside.any()
+    with pytest.raises(ConfigError, match="three years"):
+        plan_folds(TIMES[:150], TIMES[:150], FoldSplit(leave_out="year"), TARGET)
+
+
+def test_only_the_last_years_of_training() -> None:
+    (fold,) = plan_folds(TIMES, TIMES, SPLIT, TARGET)
+    short = last_years(fold, 1)
+    assert set(short.train.year) == {2003}
+    assert short.valid.equals(fold.valid)
+    assert last_years(fold, None) is fold
+    with pytest.raises(ConfigError, match="has 3"):
+        last_years(fold, 4)

@@ -1,4 +1,4 @@
-"""Scores of the three forms of a predictive distribution; alignment; ranks."""
+"""Scores of the forms of a predictive distribution; alignment; ranks."""
 
 from __future__ import annotations
 
@@ -192,3 +192,55 @@ def test_pit_without_spread() -> None:
     truth = xr.DataArray([1.0, -1.0], dims="station")
     dist = distribution.normal(xr.zeros_like(truth), xr.zeros_like(truth))
     np.testing.assert_allclose(scores.ranks(dist, truth, bins=2), [0.5, 0.5])
+
+
+def rain(seed: int = 1) -> tuple[xr.Dataset, xr.DataArray]:
+    """A censored, shifted gamma distribution and a truth drawn from it; a sixth of it is zero."""
+    rng = np.random.default_rng(seed)
+    like = field(seed, times=400, dtype="f8").assign_attrs(units="m")
+    draw = {"scale": (1.0, 4.0), "shape": (0.5, 2.0), "shift": (0.1, 1.0)}
+    parts = {name: like.copy(data=rng.uniform(*ab, like.shape)) for name, ab in draw.items()}
+    gamma = rng.gamma(parts["shape"].values, parts["scale"].values) - parts["shift"].values
+    truth = like.copy(data=np.maximum(gamma, 0))
+    return distribution.parametric("censored-shifted-gamma", parts, like), truth
+
+
+def test_families_are_scored_in_closed_form_and_lazily() -> None:
+    dist, truth = rain()
+    score = scores.crps(dist, truth)
+    known = scoringrules.crps_csg0(
+        truth.values, dist["shape"].values, scale=dist["scale"].values, shift=dist["shift"].values
+    )
+    np.testing.assert_allclose(score, known, rtol=1e-9)
+    assert score.attrs["estimator"] == "censored-shifted-gamma"
+    assert score.attrs["units"] == "m"
+    assert scores.estimators_of(dist) == (None,)
+    lazy = scores.crps(dist.chunk({"time": 50}), truth.chunk({"time": 50}))
+    assert lazy.chunks is not None
+    xr.testing.assert_allclose(lazy.compute(), score)
+    shuffled = scores.crps(dist, truth.transpose("longitude", "time", "latitude"))
+    xr.testing.assert_identical(shuffled, score)
+    np.testing.assert_allclose(scores.mean(dist).mean(), truth.mean(), rtol=0.05)
+    variance = scores.variance(dist)
+    assert variance.attrs["units"] == "(m)2"
+    np.testing.assert_allclose(variance.mean(), scores.squared_error(dist, truth).mean(), rtol=0.1)
+    with pytest.raises(InputError, match="one CRPS"):
+        scores.crps(dist, truth, "fair")
+
+
+def test_pit_of_a_family_with_a_mass_at_zero_is_flat() -> None:
+    dist, truth = rain()
+    assert 0.1 < float((truth == 0).mean()) < 0.3
+    found = scores.ranks(dist, truth, bins=10)
+    assert found.attrs["histogram"] == "PIT"
+    np.testing.assert_allclose(found, 0.1, atol=0.015)
+    # a zero tells no more than that the PIT is below the probability of zero
+    dry = scores.ranks(dist.isel(time=[0]), xr.zeros_like(truth.isel(time=[0])), bins=10)
+    assert float(dry[0]) == float(dry.max())
+
+
+def test_parameters_that_do_not_fit_each_other_are_refused() -> None:
+    dist, truth = rain()
+    dist["shape"] = dist["shape"].isel(latitude=0, drop=True)
+    with pytest.raises(InputError, match="the shape"):
+        scores.crps(dist, truth)

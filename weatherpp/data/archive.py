@@ -30,6 +30,7 @@ from weatherpp.files import write_whole
 
 MANIFEST = "manifest.json"
 CHUNK_BYTES = 1_000_000
+LARGEST_CHUNK = 100_000_000
 # Bits of like weight side by side: fields shrink by half, ten times as fast as with zarr's default
 # (zstd), and are read back faster than a disk gives them.
 COMPRESSION = BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle")
@@ -187,9 +188,14 @@ def chunk_sizes(sizes: Mapping[Any, int], itemsize: int = 4) -> dict[str, int]:
     few dates.
 
     Few dates are as many as make about a megabyte, so that one sample is few whole reads and
-    small grids do not fall into a crowd of tiny files.
+    small grids do not fall into a crowd of tiny files. Where even one date is large, lead times
+    and then members are divided, so that memory stays bounded.
     """
     out = {str(dim): 1 if dim == "level" else size for dim, size in sizes.items()}
+    for dim in ("step", "number"):
+        if dim in out:
+            one = math.prod(n for name, n in out.items() if name not in (dim, "time")) * itemsize
+            out[dim] = max(1, min(out[dim], LARGEST_CHUNK // max(one, 1)))
     for date in ("time", "valid_time"):
         if date in out:
             one = math.prod(size for dim, size in out.items() if dim != date)
@@ -224,7 +230,7 @@ def write_group(store: Path, group: str, ds: xr.Dataset, values: bool = True) ->
     )
 
 
-def seal(path: Path, more: Mapping[str, Any] | None = None) -> str:
+def seal(path: Path, more: Mapping[str, Any] | None = None, known: Known | None = None) -> str:
     """Write the manifest of a finished store; returns its content hash.
 
     Parameters
@@ -233,10 +239,12 @@ def seal(path: Path, more: Mapping[str, Any] | None = None) -> str:
         The store.
     more
         What else the manifest is to hold, such as the files it was made from.
+    known
+        See :func:`content_hash`.
     """
     for stray in path.rglob("*.partial"):
         stray.unlink()  # zarr's name for a chunk that is being written; left by a kill
-    content = content_hash(path)
+    content = content_hash(path, known)
     manifest = {**(more or {}), "content": content, "files": _census(path)}
     write_whole(path / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True) + "\n")
     return content
@@ -251,16 +259,39 @@ def _census(path: Path) -> dict[str, int]:
     return {"count": len(files), "bytes": sum(file.stat().st_size for file in files)}
 
 
-def content_hash(path: Path) -> str:
-    """Hash of a store's content, the same on every machine; reads all files but the manifest."""
+Known = dict[tuple[int, ...], str]
+"""Hashes of files by device, inode, size and time of change, so that a hard link is known too."""
+
+
+def content_hash(path: Path, known: Known | None = None) -> str:
+    """Hash of a store's content, the same on every machine; reads all files but the manifest.
+
+    Parameters
+    ----------
+    path
+        The store.
+    known
+        Hashes found a moment ago, taken instead of reading these files again; those found now
+        are added.
+    """
+    hashes = {} if known is None else known
+
+    def of(file: Path) -> str:
+        state = file.stat()
+        key = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
+        if key not in hashes:
+            with file.open("rb") as stream:
+                hashes[key] = hashlib.file_digest(stream, "sha256").hexdigest()
+        return hashes[key]
+
     files = _files(path)
     total = hashlib.sha256()
     with ThreadPoolExecutor() as pool:
-        for file, content in zip(files, pool.map(_hash, files), strict=True):
+        for file, content in zip(files, pool.map(of, files), strict=True):
             total.update(f"{file.relative_to(path).as_posix()} {content}\n".encode())
     return total.hexdigest()[:32]
 
 
-def _hash(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def sealed_hash(path: Path) -> str:
+    """The :func:`content_hash` of an archive made a moment ago, as its manifest says."""
+    return Archive.open(path).identity()

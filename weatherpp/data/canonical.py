@@ -6,6 +6,7 @@ Nothing is guessed: what cannot be told for certain is refused with a line that 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -26,8 +27,15 @@ from weatherpp.conventions import (
     grid_dims,
     listed,
 )
-from weatherpp.data.amounts import ATTRS, bounds_as_ranges, summed_over
+from weatherpp.data.amounts import (
+    ATTRS,
+    bounds_as_ranges,
+    bounds_of_times,
+    summed_over,
+    with_time_bounds,
+)
 from weatherpp.data.grids import on_grid, sorted_along
+from weatherpp.data.repeats import once
 from weatherpp.data.times import timed
 from weatherpp.data.values import convert_units, masked
 from weatherpp.errors import InputError
@@ -61,7 +69,7 @@ def canonicalise(
     indices = _indices(ds)
     ds = _without_place(ds[indices]) if indices else on_grid(ds, where)
     ds = _level(ds, where)
-    ds = _rename_variables(ds, where)
+    ds = _rename_variables(ds, where, kind)
     ds = timed(ds, where, kind, lagged)
     ds = _number(ds, where, kind)
     dims = [d for d in (*FORECAST_DIMS, "valid_time", "level", *grid_dims(ds)) if d in ds.dims]
@@ -70,6 +78,8 @@ def canonicalise(
     extra = sorted(str(dim) for dim in set(ds.dims) - set(dims))
     if extra:
         raise InputError(f"{where}: unknown dimension '{extra[0]}'; select or rename it first")
+    if kind == "analysis":
+        ds = once(ds, where)
     for dim in ("time", "valid_time", "step", "number", "level"):
         if dim in ds.dims:
             ds = sorted_along(ds, dim, where)
@@ -81,7 +91,7 @@ def canonicalise(
 
 def _rename_coords(ds: xr.Dataset, where: str) -> xr.Dataset:
     """Bounds dropped, grid mapping and coordinates renamed to their roles."""
-    ds = _with_ranges(ds)
+    ds = _with_bounds(ds)
     bounds = {str(v.attrs["bounds"]) for v in ds.variables.values() if "bounds" in v.attrs}
     ds = ds.drop_vars([n for n in ds.variables if n in bounds or str(n).endswith("_bnds")])
     mapping = [n for n, v in ds.variables.items() if "grid_mapping_name" in v.attrs]
@@ -118,14 +128,20 @@ def _rename_coords(ds: xr.Dataset, where: str) -> xr.Dataset:
     return ds.rename({name: role for name, role in renames.items() if name != role})
 
 
-def _with_ranges(ds: xr.Dataset) -> xr.Dataset:
-    """Bounds of lead times noted on the fields, to tell what amounts are summed over."""
+def _with_bounds(ds: xr.Dataset) -> xr.Dataset:
+    """Bounds of lead and valid times noted on the fields, to tell what amounts are summed over."""
     for name, coord in ds.coords.items():
         bounds = coord.attrs.get("bounds")
-        if coord.attrs.get("standard_name") == "forecast_period" and bounds in ds.variables:
-            ranges = bounds_as_ranges(ds[bounds], str(coord.attrs.get("units", "")))
-            fields = {n: da for n, da in ds.data_vars.items() if name in da.coords and n != bounds}
-            return ds.assign({n: da.assign_attrs(step_ranges=ranges) for n, da in fields.items()})
+        if bounds not in ds.variables:
+            continue
+        standard = coord.attrs.get("standard_name")
+        noted: dict[str, Any] = {}
+        if standard == "forecast_period":
+            noted["step_ranges"] = bounds_as_ranges(ds[bounds], str(coord.attrs.get("units", "")))
+        elif name in ("time", "valid_time") and standard in (None, "time"):
+            noted |= bounds_of_times(coord, ds[bounds])
+        fields = {n: da for n, da in ds.data_vars.items() if name in da.coords and n != bounds}
+        ds = ds.assign({n: da.assign_attrs(noted) for n, da in fields.items()})
     return ds
 
 
@@ -175,7 +191,7 @@ def canonical_name(name: str, da: xr.DataArray) -> str:
     return STANDARD.get(standard, name)
 
 
-def _rename_variables(ds: xr.Dataset, where: str) -> xr.Dataset:
+def _rename_variables(ds: xr.Dataset, where: str, kind: Kind) -> xr.Dataset:
     out: dict[str, xr.DataArray] = {}
     for key, da in ds.data_vars.items():
         if not set(grid_dims(ds)) <= set(da.dims):
@@ -184,6 +200,7 @@ def _rename_variables(ds: xr.Dataset, where: str) -> xr.Dataset:
         if name in out:
             raise InputError(f"{where}: two variables are {name}, '{key}' is one; choose by name")
         if name in VARIABLES:
+            da = with_time_bounds(da) if name in ACCUMULATED else da
             da = convert_units(da, name, where)
             if VARIABLES[name].aloft and "level" not in da.dims:
                 if "level" not in da.coords:
@@ -192,7 +209,7 @@ def _rename_variables(ds: xr.Dataset, where: str) -> xr.Dataset:
         attrs = {k: v for k, v in da.attrs.items() if not k.startswith("GRIB_")}
         attrs = {k: v for k, v in attrs.items() if k not in ATTRS}
         if name in ACCUMULATED:
-            attrs |= summed_over(da, name, where)
+            attrs |= summed_over(da, name, where, kind)
         if str(key) in WINDOWS:
             attrs["window"] = WINDOWS[str(key)]
         if "crs" in ds.coords:

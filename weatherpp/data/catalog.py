@@ -17,7 +17,8 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from weatherpp.conventions import VARIABLES
 from weatherpp.data import remote
 from weatherpp.data.amounts import SINCE_PREVIOUS, SINCE_START
-from weatherpp.data.regrid import GridSettings
+from weatherpp.data.download import Progress
+from weatherpp.data.regrid import LIKE, GridSettings
 from weatherpp.data.shipped import shipped_folder
 from weatherpp.data.table_layout import TableLayout
 from weatherpp.errors import ConfigError, InputError
@@ -156,6 +157,9 @@ class CatalogEntry(Strict):
             raise ValueError("driver: table goes with a block 'table', and only with it")
         if self.grid is not None and self.driver in ("table", "twin"):
             raise ValueError(f"grid: does not go with driver: {self.driver}")
+        forecasts = self.files.forecast or self.files.control
+        if self.grid is not None and self.grid.regrid == LIKE and not forecasts:
+            raise ValueError(f"grid.regrid: {LIKE} needs forecasts (files.forecast)")
         if self.table is None:
             return self
         if len(self.variables) != 1:
@@ -230,6 +234,12 @@ class CatalogEntry(Strict):
         if text not in self._remotes:
             self._remotes[text] = remote.Remote(text)
         return self._remotes[text]
+
+    def show_downloads(self, progress: Progress | None, root: str | Path | None = None) -> None:
+        """Have downloads call ``progress`` with (description, done, total), in bytes."""
+        there = self.elsewhere(root)
+        if there is not None:
+            there.progress = progress
 
     def names(self, group: Group, root: str | Path | None = None) -> list[str]:
         """Files of a group relative to the root, sorted within each pattern; nothing is fetched.
@@ -338,7 +348,22 @@ def list_entries() -> list[CatalogEntry]:
     ConfigError
         An entry's file is not valid.
     """
-    return [load_entry(name) for name in sorted(_entry_files())]
+    entries, faults = readable_entries()
+    if faults:
+        raise faults[0]
+    return entries
+
+
+def readable_entries() -> tuple[list[CatalogEntry], list[ConfigError]]:
+    """Entries whose file is valid, by name, and what is wrong with the others."""
+    entries: list[CatalogEntry] = []
+    faults: list[ConfigError] = []
+    for name in sorted(_entry_files()):
+        try:
+            entries.append(load_entry(name))
+        except ConfigError as error:
+            faults.append(error)
+    return entries, faults
 
 
 def load_entry(name: str) -> CatalogEntry:

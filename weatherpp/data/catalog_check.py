@@ -72,7 +72,7 @@ def _files(entry: CatalogEntry, group: Group, pattern: str, root: str | None) ->
         names = entry.matches(pattern, root, group)
         span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
         out = [Finding(f"{group}: {counted(len(names), 'file')}, {span}")]
-        lines = inspect(*entry.local(names[:1], root)).lines
+        lines = inspect(entry.local(names[:1], root)[0], values=False).lines
     except InputError as error:
         return [Finding(str(error), missing=True)]
     return [*out, Finding(f"{group}, header of {names[0]}: {'; '.join(map(str.strip, lines))}")]

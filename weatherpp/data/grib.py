@@ -9,7 +9,7 @@ come straight from the message, from several threads if asked to.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -46,7 +46,10 @@ def _quiet() -> Iterator[None]:
 
 
 def read(
-    path: Path, wanted: Callable[[str], bool] | None = None, sparse: bool = False
+    path: Path,
+    wanted: Callable[[str], bool] | None = None,
+    sparse: bool = False,
+    apart: bool = False,
 ) -> list[xr.Dataset]:
     """Pieces of a GRIB file, each a Dataset in cfgrib's names, lazy.
 
@@ -59,6 +62,10 @@ def read(
     sparse
         Allow combinations of date, lead time and member that the file does not hold; they
         become NaN.
+    apart
+        A piece for each initial time and for members that have the same lead times and levels,
+        so that no piece has fields that are not in the file (of a lagged ensemble, whose runs
+        have members of their own).
 
     Raises
     ------
@@ -76,12 +83,33 @@ def read(
         sizes = ", ".join(str(m.points) for m in grids.values())
         raise InputError(f"{path}: {len(grids)} different grids ({sizes} points); split the file")
     members = ensemble_types(messages)
+    groups = _runs(messages) if apart else _kinds(messages)
+    first = groups[0][0]
+    _check_places(path, first, _example(path, first))
+    return [_piece(path, group, group[0].data_type in members, sparse) for group in groups]
+
+
+def _kinds(messages: Sequence[Message]) -> list[list[Message]]:
+    """Messages of one variable, type of level, of data and of step."""
     groups: dict[tuple[str, ...], list[Message]] = {}
     for m in messages:
         groups.setdefault((m.variable, m.level_type, m.data_type, m.step_type), []).append(m)
-    first = next(iter(groups.values()))[0]
-    _check_places(path, first, _example(path, first))
-    return [_piece(path, group, group[0].data_type in members, sparse) for group in groups.values()]
+    return list(groups.values())
+
+
+def _runs(messages: Sequence[Message]) -> list[list[Message]]:
+    """Messages of one kind and run, of members that have the same lead times and levels."""
+    groups: list[list[Message]] = []
+    for kind in _kinds(messages):
+        members: dict[tuple[Any, int | None], list[Message]] = {}
+        for m in kind:
+            members.setdefault((m.initial, m.number), []).append(m)
+        runs: dict[tuple[Any, frozenset[tuple[int, int]]], list[Message]] = {}
+        for (start, _), own in members.items():
+            there = frozenset((m.lead_seconds, m.level) for m in own)
+            runs.setdefault((start, there), []).extend(own)
+        groups += runs.values()
+    return groups
 
 
 def _piece(path: Path, group: list[Message], members: bool, sparse: bool) -> xr.Dataset:
@@ -165,6 +193,23 @@ def _message(path: Path, place: tuple[int, int, int]) -> cfgrib.Message:
     with _MULTI, path.open("rb") as stream:
         # cfgrib switches the support of several fields in a message on and off for all threads
         return cfgrib.Message.from_file(stream, offset if length else (offset, number))
+
+
+def missing_points(path: Path, message: Message) -> int:
+    """How many points of a field its bitmap leaves out; the values are not decoded.
+
+    Raises
+    ------
+    InputError
+        The message cannot be read.
+    """
+    try:
+        field = _message(path, message.place)
+        return int(field["numberOfMissing"]) if field["bitmapPresent"] else 0
+    except (KeyError, EOFError, eccodes.CodesInternalError) as error:
+        raise InputError(
+            f"{path}: a field of {message.variable} cannot be read ({error})"
+        ) from None
 
 
 def _example(path: Path, message: Message) -> xr.Dataset:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from weatherpp import __version__
 from weatherpp.conventions import GAPS, VARIABLES, Kind, annotate, check, grid_dims, listed
 from weatherpp.data import grib, netcdf, tables
 from weatherpp.data.amounts import since_start
-from weatherpp.data.archive import Archive, seal, write_group
+from weatherpp.data.archive import Archive, Known, seal, write_group
 from weatherpp.data.canonical import canonical_name, canonicalise
 from weatherpp.data.catalog import CatalogEntry, Group, SourceVariable
 from weatherpp.data.checks import check_dataset
@@ -25,11 +25,11 @@ from weatherpp.data.join import Derived, Layout, join, lay_out
 from weatherpp.data.lagged import as_control, lag
 from weatherpp.data.matching import snap
 from weatherpp.data.reduced import filled
-from weatherpp.data.regrid import to_grid
+from weatherpp.data.regrid import LIKE, to_grid
 from weatherpp.data.reuse import take_over
 from weatherpp.data.writing import JOURNAL, Journal, share_memory, write
 from weatherpp.errors import ConfigError, InputError
-from weatherpp.files import file_digest, file_state, write_whole
+from weatherpp.files import Digest, file_digest, file_state, write_whole
 from weatherpp.recipe import digest
 
 GROUPS: tuple[Group, ...] = get_args(Group)
@@ -43,6 +43,7 @@ def ingest(
     progress: Progress | None = None,
     overwrite: bool = False,
     scheduler: str | None = None,
+    digests: Mapping[str, Digest] | None = None,
 ) -> Archive:
     """Write a source as an archive; go on where an interrupted attempt stopped.
 
@@ -66,6 +67,9 @@ def ingest(
         changed is taken over and not read again.
     scheduler
         Address of a dask.distributed scheduler; see :func:`weatherpp.data.writing.write`.
+    digests
+        Hashes of source files by their path, so that those which are still in the same state
+        are not read for it again.
 
     Raises
     ------
@@ -78,9 +82,29 @@ def ingest(
     if out.exists() and not overwrite:
         raise ConfigError(f"{out}: is there already; remove it or choose another folder")
     share_memory()
-    layouts = lay_out_source(entry, root, progress)
+    entry.show_downloads(progress, root)
     states = {str(path): file_state(path) for path in _files(entry, root)}
+    # a thread of its own: hashing lets others run, and waits for nobody
+    with ThreadPoolExecutor(1, "hash") as hashing:
+        try:
+            hashes = _hashes(states, digests or {}, hashing)
+            return _ingest(entry, out, root, states, hashes, progress, scheduler)
+        finally:
+            hashing.shutdown(cancel_futures=True)
+
+
+def _ingest(
+    entry: CatalogEntry,
+    out: Path,
+    root: str | Path | None,
+    states: Mapping[str, Any],
+    hashes: Mapping[str, Future[str]],
+    progress: Progress | None,
+    scheduler: str | None,
+) -> Archive:
+    layouts = lay_out_source(entry, root, progress)
     made = digest(entry, __version__)
+    known: Known = {}
     work = out.with_name(f".{out.name}.partial")
     store, plan = work / "store", work / "plan"
     identity = digest(made, states)
@@ -89,7 +113,7 @@ def ingest(
         write_whole(plan, identity)
     with closing(Journal(work / JOURNAL)) as journal:
         if out.exists():
-            take_over(out, store, layouts, states, made, journal)
+            take_over(out, store, layouts, states, made, journal, known)
         try:
             write(
                 store, layouts, journal, sparse=entry.sparse, scheduler=scheduler, progress=progress
@@ -98,7 +122,7 @@ def ingest(
             # a file must be mended, so that nothing written here will be wanted
             shutil.rmtree(work)
             raise
-    seal(store, {"made": made, "sources": _sources(entry, root, states)})
+    seal(store, {"made": made, "sources": _sources(entry, root, states, hashes)}, known)
     if out.exists():
         shutil.rmtree(out)
     store.replace(out)
@@ -116,11 +140,25 @@ def lay_out_source(
     layouts = {"forecast": forecast}
     groups: tuple[Group, ...] = ("analysis", "static")
     for group in groups:
-        layout = _lay_out(entry, (group,), root, progress, forecast.ds)
+        layout = _beside(entry, group, root, progress, forecast.ds)
         if layout is not None:
-            ds = _on_grid(layout.ds, forecast.ds, f"catalog entry {entry.name}: {group}")
-            layouts[group] = replace(layout, ds=ds)
+            layouts[group] = layout
     return layouts
+
+
+def _beside(
+    entry: CatalogEntry,
+    group: Group,
+    root: str | Path | None,
+    progress: Progress | None,
+    forecast: xr.Dataset,
+) -> Layout | None:
+    """Analyses or static fields laid out on the grid of the forecast."""
+    layout = _lay_out(entry, (group,), root, progress, forecast)
+    if layout is None:
+        return None
+    ds = _on_grid(layout.ds, forecast, f"catalog entry {entry.name}: {group}")
+    return replace(layout, ds=ds)
 
 
 def _create(work: Path, store: Path, entry: CatalogEntry, layouts: Mapping[str, Layout]) -> None:
@@ -142,22 +180,38 @@ def _files(entry: CatalogEntry, root: str | Path | None) -> list[Path]:
     return [path for group in GROUPS for path in entry.paths(group, root)]
 
 
+def _hashes(
+    states: Mapping[str, Any], digests: Mapping[str, Digest], pool: ThreadPoolExecutor
+) -> dict[str, Future[str]]:
+    """The hash of each source file, given already or found meanwhile."""
+    found: dict[str, Future[str]] = {}
+    for name, state in states.items():
+        given = digests.get(name)
+        if given is not None and given.state == state:
+            found[name] = Future()
+            found[name].set_result(given.sha256)
+        else:
+            found[name] = pool.submit(file_digest, Path(name))
+    return found
+
+
 def _sources(
-    entry: CatalogEntry, root: str | Path | None, states: Mapping[str, Any]
+    entry: CatalogEntry,
+    root: str | Path | None,
+    states: Mapping[str, Any],
+    hashes: Mapping[str, Future[str]],
 ) -> list[dict[str, Any]]:
     """The files that an archive was made from, for its manifest."""
-    folder, paths = entry.folder(root), [Path(name) for name in states]
-    with ThreadPoolExecutor() as pool:
-        digests = list(pool.map(file_digest, paths))
+    folder = entry.folder(root)
     return [
         {
-            "file": path.relative_to(folder).as_posix(),
-            "path": str(path),
-            "state": states[str(path)],
-            "bytes": sum(size for size, _ in states[str(path)]),
-            "sha256": content,
+            "file": Path(name).relative_to(folder).as_posix(),
+            "path": name,
+            "state": state,
+            "bytes": sum(size for size, _ in state),
+            "sha256": hashes[name].result(),
         }
-        for path, content in zip(paths, digests, strict=True)
+        for name, state in states.items()
     ]
 
 
@@ -169,7 +223,9 @@ def read(
 ) -> xr.Dataset | None:
     """One group of a source as a canonical Dataset, lazy; None if the entry has no files for it.
 
-    ``apply`` gives forecasts that wait for their truth, in the form of ``forecast``.
+    ``apply`` gives forecasts that wait for their truth, in the form of ``forecast``. Analyses and
+    static fields are on the grid of the forecasts if the entry says ``regrid: like-forecast``
+    (the headers of the forecasts are read then, too), else on their own.
 
     Raises
     ------
@@ -178,7 +234,13 @@ def read(
     ConfigError
         The entry has no files to read.
     """
-    layout = _lay_out(entry, (group,), root, progress)
+    like: Layout | None = None
+    if group in ("analysis", "static") and entry.grid is not None and entry.grid.regrid == LIKE:
+        like = _lay_out(entry, ("forecast",), root, progress)
+    if like is None:
+        layout = _lay_out(entry, (group,), root, progress)
+    else:
+        layout = _beside(entry, group, root, progress, like.ds)
     if layout is None:
         return None
     paths = entry.paths(group, root) or entry.paths("control", root)
@@ -303,7 +365,8 @@ def _pieces(path: Path, entry: CatalogEntry, kind: Kind) -> list[xr.Dataset]:
                 canonical in variables and variables[canonical].source is None
             )
 
-        raws = grib.read(path, wanted if variables else None, entry.sparse)
+        apart = entry.lagged and kind == "forecast"
+        raws = grib.read(path, wanted if variables else None, entry.sparse, apart)
     else:
         raws = [netcdf.read(path)]
     full = (filled(raw, entry.grid, kind) for raw in raws)

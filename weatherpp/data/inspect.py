@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,10 @@ from weatherpp.data import grib_scan, netcdf, remote
 from weatherpp.data.archive import Archive
 from weatherpp.data.canonical import canonical_name, canonicalise
 from weatherpp.data.grids import widest_gap
+from weatherpp.data.missing import Missing, described, missing_points, missing_values
 from weatherpp.data.table_files import table_kind
 from weatherpp.data.table_inspect import findings
+from weatherpp.data.values import masked
 from weatherpp.errors import InputError
 
 FOREIGN = {
@@ -51,8 +54,16 @@ class Inspection:
         return "\n".join([str(self.path), *(f"  {line}" for line in [*self.lines, *lacks])])
 
 
-def inspect(path: str | Path) -> Inspection:
-    """Look at a GRIB or netCDF file, a Zarr store, an archive or a table; reads no field values.
+def inspect(path: str | Path, values: bool = True) -> Inspection:
+    """Look at a GRIB or netCDF file, a Zarr store, an archive or a table.
+
+    Parameters
+    ----------
+    path
+        The file.
+    values
+        Tell how many values are missing; of large files a few fields of each variable are read
+        for that. Without it, and from links to stores behind URLs, no field is read.
 
     Raises
     ------
@@ -63,13 +74,13 @@ def inspect(path: str | Path) -> Inspection:
     if not path.exists():
         raise InputError(f"{path}: no such file")
     if remote.is_link(path):
-        return _dataset(path, "Zarr")
+        return _dataset(path, "Zarr", values=False)
     if path.is_dir():
         if (path / "forecast" / "zarr.json").is_file():
-            return _archive(path)
+            return _archive(path, values)
         if not any((path / name).is_file() for name in ("zarr.json", ".zgroup", ".zmetadata")):
             raise InputError(f"{path}: a folder, but not a Zarr store; name one file in it")
-        return _dataset(path, "Zarr")
+        return _dataset(path, "Zarr", values)
     if not path.is_file():
         raise InputError(f"{path}: neither a file nor a folder; save the data to a file first")
     try:
@@ -78,9 +89,9 @@ def inspect(path: str | Path) -> Inspection:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     if start[:4] == b"GRIB":
-        return _grib(path)
+        return _grib(path, values)
     if start[:3] == b"CDF" or start == b"\x89HDF\r\n\x1a\n":
-        return _dataset(path, "netCDF")
+        return _dataset(path, "netCDF", values)
     if table_kind(path) is not None:
         return Inspection(path, *findings(path))
     for magic, what in FOREIGN.items():
@@ -89,11 +100,14 @@ def inspect(path: str | Path) -> Inspection:
     raise InputError(f"{path}: neither GRIB nor netCDF nor Zarr nor a table; is it whole?")
 
 
-def _grib(path: Path) -> Inspection:
+def _grib(path: Path, values: bool) -> Inspection:
     messages = grib_scan.scan(path)
     out = Inspection(path, [f"GRIB, {counted(len(messages), 'field')}"])
-    for variable in dict.fromkeys(message.variable for message in messages):
-        own = [message for message in messages if message.variable == variable]
+    by_name = {
+        variable: [message for message in messages if message.variable == variable]
+        for variable in dict.fromkeys(message.variable for message in messages)
+    }
+    for variable, own in by_name.items():
         pressure = sorted({m.level for m in own if m.level_type == "isobaricInhPa"})
         others = sorted({m.level_type for m in own} - {"isobaricInhPa"})
         where = [f"{some(pressure)} hPa"] if pressure else []
@@ -112,6 +126,9 @@ def _grib(path: Path) -> Inspection:
             out.missing.append(f"{name} points along the grid, not to the east or north")
         if name in VARIABLES and VARIABLES[name].aloft and others:
             out.missing.append(f"{name} on {others[0]} levels; pressure levels are needed")
+    if values:
+        names = {variable: canonical_name(variable, xr.DataArray()) for variable in by_name}
+        _missing(out, ((names[v], missing_points(path, own)) for v, own in by_name.items()))
     types = grib_scan.ensemble_types(messages)
     members = sorted({m.number or 0 for m in messages if m.data_type in types})
     dates = pd.DatetimeIndex(sorted({pd.Timestamp(f"{m.date:08d} {m.time:04d}") for m in messages}))
@@ -132,7 +149,7 @@ def _grib(path: Path) -> Inspection:
     return out
 
 
-def _dataset(path: Path, what: str) -> Inspection:
+def _dataset(path: Path, what: str, values: bool) -> Inspection:
     raw = netcdf.read(path)
     out = Inspection(path, [what])
     faults: dict[Kind, str] = {}
@@ -146,7 +163,7 @@ def _dataset(path: Path, what: str) -> Inspection:
         if kind == "forecast" and "number" not in ds.dims and not ds["step"].values.any():
             continue  # no members and no lead time: an analysis
         out.lines[0] += f", can be read as {kind}"
-        _canonical(out, ds, kind)
+        _canonical(out, ds, kind, values)
         return out
     # not readable as it is: show what there is, and the reason that fits best
     timeless = "no initial time" in faults["forecast"] and "no members" not in faults["analysis"]
@@ -158,28 +175,34 @@ def _dataset(path: Path, what: str) -> Inspection:
             f"{' x '.join(f'{dim} {size}' for dim, size in da.sizes.items()) or 'one value'}"
         )
     out.missing.append(faults[likely])
+    if values:
+        _missing_in(out, raw.data_vars, raw=True)
     return out
 
 
-def _archive(path: Path) -> Inspection:
+def _archive(path: Path, values: bool) -> Inspection:
     archive = Archive.open(path)
     out = Inspection(path, [f"archive, {archive.attrs.get('title', 'without title')}"])
-    _canonical(out, archive.forecast, "forecast", truth=archive.analysis is not None)
+    _canonical(out, archive.forecast, "forecast", values, archive.analysis is not None)
     if archive.analysis is not None:
         out.lines.append("analysis:")
-        _canonical(out, archive.analysis, "analysis")
+        _canonical(out, archive.analysis, "analysis", values)
     if archive.static.data_vars:
         out.lines.append(f"static fields: {some(archive.static.data_vars)}")
     return out
 
 
-def _canonical(out: Inspection, ds: xr.Dataset, kind: Kind, truth: bool = False) -> None:
+def _canonical(
+    out: Inspection, ds: xr.Dataset, kind: Kind, values: bool, truth: bool = False
+) -> None:
     for name, da in ds.data_vars.items():
         levels = f", {some(map(int, exists_on(da, 'levels')))} hPa" if "level" in da.dims else ""
         units = da.attrs.get("units", "no units")
         out.lines.append(f"{name} [{units}]{levels}")
         if name not in VARIABLES:
             out.missing.append(f"the variable {name} is not known; it will not be read")
+    if values:
+        _missing_in(out, ds.data_vars)
     dims = grid_dims(ds)
     shape = " x ".join(str(ds.sizes[dim]) for dim in dims)
     lat = ds["latitude"].values
@@ -196,6 +219,25 @@ def _canonical(out: Inspection, ds: xr.Dataset, kind: Kind, truth: bool = False)
             out.missing.append(NO_TRUTH)
     elif kind == "analysis":
         _dates(out, pd.DatetimeIndex(ds["valid_time"].values), "valid time")
+
+
+def _missing_in(out: Inspection, variables: Mapping[Any, xr.DataArray], raw: bool = False) -> None:
+    fields = {name: da for name, da in variables.items() if da.dtype.kind in "iuf" and da.ndim}
+    _missing(
+        out,
+        (
+            (str(name), missing_values(masked(da, str(out.path)) if raw else da))
+            for name, da in fields.items()
+        ),
+    )
+
+
+def _missing(out: Inspection, found: Iterable[tuple[str, Missing]]) -> None:
+    """What is missing of the values, as far as they can be read."""
+    try:
+        out.lines.extend(described(found))
+    except InputError as error:
+        out.missing.append(str(error).removeprefix(f"{out.path}: "))
 
 
 def _extent(longitude: npt.NDArray[np.float64]) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,14 +10,28 @@ from typing import Any
 
 import dask
 import xarray as xr
-from scipy.io import netcdf_file
+from dask.utils import SerializableLock
 
+from weatherpp.conventions import COORDS
 from weatherpp.data import remote
 from weatherpp.errors import InputError, WeatherppError
+from weatherpp.files import partial_name
+
+SLICE_BYTES = 64_000_000
+"""Of values in memory at once, where a file allows it."""
+FINE_BYTES = 16_000_000
+LEVELS = ("level", *COORDS["level"])
+# what xarray warns of and is seen to here: all fill values are masked (values.masked), times beyond
+# those of nanoseconds are refused (times.timed)
+HANDLED = (".*multiple fill values", "Unable to decode time axis")
+_LARGE = SerializableLock("large chunks")
 
 
 def read(path: Path) -> xr.Dataset:
     """A netCDF file, a Zarr store or a link to one, lazy; lead times stay the numbers they are.
+
+    Values are read in the chunks of the file, and in slices where these are large, see
+    :func:`_in_slices`.
 
     Raises
     ------
@@ -36,12 +51,16 @@ def read(path: Path) -> xr.Dataset:
     # read here instead; calendars that are not of the real world must stay visible.
     options = {"consolidated": consolidated} if engine == "zarr" else None
     try:
-        ds: xr.Dataset = xr.open_dataset(
-            source, engine=engine, chunks={}, decode_timedelta=False, backend_kwargs=options
-        )
+        with warnings.catch_warnings():
+            for text in HANDLED:
+                warnings.filterwarnings("ignore", text, xr.SerializationWarning)
+            ds: xr.Dataset = xr.open_dataset(
+                source, engine=engine, cache=False, decode_timedelta=False, backend_kwargs=options
+            )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path}: not a readable netCDF file or Zarr store ({text})") from None
+    ds = ds.assign({n: _in_slices(v) for n, v in ds.variables.items() if n not in ds.indexes})
     for name, variable in ds.variables.items():
         if variable.dtype.kind == "m":
             ds[name] = variable.astype("timedelta64[ns]")
@@ -52,22 +71,54 @@ def read(path: Path) -> xr.Dataset:
     )
 
 
+def _in_slices(variable: xr.Variable) -> xr.Variable:
+    """The same values as a dask array whose chunks fit in memory, several at a time.
+
+    A variable that is not chunked is cut finely, which costs nothing; level by level first, as the
+    archive is. A chunk of the file larger
+    than :data:`SLICE_BYTES` has to be read and unpacked whole for each slice of it, so its slices
+    are large, and only one thread at a time does so.
+    """
+    sizes = {str(dim): size for dim, size in variable.sizes.items()}
+    stored = {str(dim): n for dim, n in variable.encoding.get("preferred_chunks", {}).items()}
+    chunks = sizes | stored
+    bytes_of = max(variable.dtype.itemsize, 4)
+    large = math.prod(chunks.values()) * bytes_of > SLICE_BYTES
+    room = (SLICE_BYTES if stored else FINE_BYTES) // bytes_of
+    if large:
+        for dim in sorted(variable.dims, key=lambda dim: str(dim) not in LEVELS):
+            others = math.prod(chunks.values()) // chunks[str(dim)]
+            chunks[str(dim)] = min(chunks[str(dim)], max(1, room // others))
+    # a name by content would read the values
+    options: dict[str, Any] = {"name": False, "lock": _LARGE if large and stored else False}
+    return variable.chunk(chunks, **options)
+
+
 def _refuse_cut_off(path: Path) -> None:
     """Refuse a classic netCDF file that ends before its last value.
 
     The netCDF library reads zeros behind the end of such a file without a word; scipy's reader
     maps every variable when it opens a file, and so finds out at once.
     """
+    from scipy.io import netcdf_file  # takes a fifth of a second that most sources need not wait
+
     try:
         with path.open("rb") as stream:
             magic = stream.read(4)
-        if magic in (b"CDF\x01", b"CDF\x02"):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # maps still open: none is, all are dropped
-                netcdf_file(path, mmap=True).close()
-    except (OSError, TypeError, ValueError, IndexError) as error:
-        reason = getattr(error, "strerror", None) or "it is cut off; fetch it again"
-        raise InputError(f"{path}: not a whole netCDF file ({reason})") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    if magic not in (b"CDF\x01", b"CDF\x02"):
+        return
+    fault = ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # maps still open: none is, all are dropped
+        try:
+            netcdf_file(path, mmap=True).close()
+        except (OSError, TypeError, ValueError, IndexError) as error:
+            # raised outside, so that the half-read file is dropped while warnings are off
+            fault = getattr(error, "strerror", None) or "it is cut off; fetch it again"
+    if fault:
+        raise InputError(f"{path}: not a whole netCDF file ({fault})")
 
 
 def write(
@@ -86,12 +137,8 @@ def write(
     coords = {name: ds[name].variable for name in sorted(ds.coords, key=str)}
     data = {name: ds[name].variable for name in ds.data_vars}
     ordered = xr.Dataset(data, coords, ds.attrs)
-    partial = path.with_name(path.name + ".part")
     try:
-        with dask.config.set(scheduler="synchronous"):
+        with partial_name(path) as partial, dask.config.set(scheduler="synchronous"):
             ordered.to_netcdf(partial, engine="netcdf4", encoding=encoding)
-        partial.replace(path)
     except RuntimeError as error:  # how the netCDF library tells of a full disk
         raise WeatherppError(f"{path}: cannot be written ({error}); is the disk full?") from None
-    finally:
-        partial.unlink(missing_ok=True)

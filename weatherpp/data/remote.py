@@ -11,12 +11,15 @@ Credentials come from the environment, in the way of the storage's own library: 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import re
-import threading
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -24,11 +27,12 @@ from urllib.parse import urlsplit
 
 from zarr.storage import FsspecStore, WrapperStore
 
+from weatherpp.data.download import PAUSE, TRIES, Meter, Progress, chain, download, passing
 from weatherpp.errors import ConfigError, InputError, WeatherppError
 from weatherpp.files import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from zarr.abc.store import ByteRequest
     from zarr.core.buffer import Buffer, BufferPrototype
@@ -67,6 +71,7 @@ class Remote:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
+        self.progress: Progress | None = None
         _check_url(url)
         self.fs = _filesystem(url)
         label = re.sub(r"[^\w.-]+", "_", self.url.split("://", 1)[1])[-60:]
@@ -120,6 +125,9 @@ class Remote:
     def fetch(self, names: Sequence[str]) -> list[Path]:
         """Files in the cache, fetched if they are not there yet or have changed.
 
+        A download that was cut off goes on where it stopped, also in a later call, where the
+        server can do so (HTTP ranges); one that fails for a while is tried again.
+
         Raises
         ------
         InputError
@@ -127,41 +135,53 @@ class Remote:
             came is not as long.
         """
         with ThreadPoolExecutor(AT_ONCE, "fetch") as pool:
-            return list(pool.map(self._fetch, names))
+            versions = dict(zip(names, pool.map(self._stated, names), strict=True))
+            lacking = [name for name in names if not self._cached(name, versions[name])]
+            meter = Meter(self.progress, sum(int(versions[name]["size"]) for name in lacking))
+            list(pool.map(lambda name: self._fetch(name, versions[name], meter), lacking))
+        return [self.folder / name for name in names]
 
-    def _fetch(self, name: str) -> Path:
-        where, target = f"{self.url}/{name}", self.folder / name
-        version = self._stated(name)
-        text, note = (
-            json.dumps(version, sort_keys=True),
-            target.with_name(f".{target.name}.version"),
-        )
+    def _cached(self, name: str, version: Mapping[str, Any]) -> bool:
+        target, note = self.folder / name, _beside(self.folder / name, "version")
         whole = target.is_file() and target.stat().st_size == version["size"]
-        if whole and note.is_file() and note.read_text(encoding="utf-8") == text:
-            return target
+        return whole and _text(note) == _as_text(version)
+
+    def _fetch(self, name: str, version: Mapping[str, Any], meter: Meter) -> None:
+        where, target = f"{self.url}/{name}", self.folder / name
+        part, begun = _beside(target, "part"), _beside(target, "part.version")
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.part")
-        try:
-            self.fs.get_file(f"{self._top}/{name}", str(part))
+        with _alone(_beside(target, "lock")):
+            if self._cached(name, version):
+                return  # by another process, meanwhile
+            for pauses in range(TRIES):
+                if _text(begun) != _as_text(version):
+                    part.unlink(missing_ok=True)
+                    write_whole(begun, _as_text(version))
+                try:
+                    download(self.fs, f"{self._top}/{name}", part, version, meter)
+                except Exception as error:  # each storage library has its own
+                    if _is_own(error, part):
+                        raise
+                    if not passing(error) or pauses == TRIES - 1:
+                        raise _no_answer(where, error) from None
+                    time.sleep(PAUSE * 2**pauses)
+                    continue
+                now = self._stated(name)
+                if now == version:
+                    break
+                version = now  # changed while it came: all over again
+            else:
+                raise InputError(f"{where}: changes while it is fetched; try again later")
             came = part.stat().st_size
             if came != version["size"]:
+                part.unlink()
                 raise InputError(
                     f"{where}: cut off after {came} of {version['size']} bytes; try again"
                 )
+            note = _beside(target, "version")
             note.unlink(missing_ok=True)  # while the two do not belong together
             part.replace(target)
-            write_whole(note, text)
-        except InputError:
-            raise
-        except OSError as error:
-            if error.filename is not None and str(part) == str(error.filename):
-                raise
-            raise _no_answer(where, error) from None
-        except Exception as error:
-            raise _no_answer(where, error) from None
-        finally:
-            part.unlink(missing_ok=True)
-        return target
+            begun.replace(note)
 
     def _stated(self, name: str) -> dict[str, Any]:
         version = self._version(name)
@@ -177,12 +197,16 @@ class Remote:
 
     def _version(self, name: str) -> dict[str, Any] | None:
         """What tells one version of a file from another; None if there is no such file."""
-        try:
-            info = self.fs.info(f"{self._top}/{name}")
-        except Exception as error:
-            if _absent(error):
-                return None
-            raise _no_answer(f"{self.url}/{name}", error) from None
+        for pauses in range(TRIES):
+            try:
+                info = self.fs.info(f"{self._top}/{name}")
+                break
+            except Exception as error:
+                if _absent(error):
+                    return None
+                if not passing(error) or pauses == TRIES - 1:
+                    raise _no_answer(f"{self.url}/{name}", error) from None
+                time.sleep(PAUSE * 2**pauses)
         return {
             key: info[key] if key == "size" else str(info[key]) for key in VERSION if key in info
         }
@@ -221,6 +245,32 @@ class Remote:
                 if not _absent(error):
                     raise _no_answer(f"{self.url}/{name}", error) from None
         return None
+
+
+def _beside(target: Path, what: str) -> Path:
+    """A hidden file of ours beside a file of the cache."""
+    return target.with_name(f".{target.name}.{what}")
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.is_file() else None
+
+
+def _as_text(version: Mapping[str, Any]) -> str:
+    return json.dumps(version, sort_keys=True)
+
+
+def _is_own(error: Exception, part: Path) -> bool:
+    """Whether it is our disk that fails, and not the server."""
+    return isinstance(error, OSError) and str(error.filename) == str(part)
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """One download of a file at a time, among all processes."""
+    with lock.open("a") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
 
 
 def is_link(path: Path) -> bool:
@@ -314,23 +364,16 @@ def _filesystem(url: str) -> Any:
         ) from None
 
 
-def _chain(error: BaseException) -> list[BaseException]:
-    found = [error]
-    while (cause := found[-1].__cause__) is not None:
-        found.append(cause)
-    return found
-
-
 def _absent(error: BaseException) -> bool:
     """Whether the server says that there is no such file; fsspec says so also of a dead server."""
-    first = _chain(error)[-1]
+    first = chain(error)[-1]
     if isinstance(error, FileNotFoundError) and isinstance(first, FileNotFoundError | KeyError):
         return True
     return getattr(first, "status", None) in (404, 410)
 
 
 def _reason(error: BaseException) -> str:
-    first = _chain(error)[-1]
+    first = chain(error)[-1]
     text = " ".join(str(first).split()) or type(first).__name__
     return text if len(text) <= 200 else f"{text[:200]}..."
 

@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 import zarr
 
-from weatherpp.data.archive import MANIFEST, Archive, chunk_sizes, content_hash
+from weatherpp.data.archive import MANIFEST, Archive, Known, chunk_sizes, content_hash
 from weatherpp.data.join import Layout
 from weatherpp.data.writing import Block, Journal, blocks
 from weatherpp.errors import WeatherppError
@@ -39,6 +39,7 @@ def take_over(
     states: Mapping[str, Any],
     made: str,
     journal: Journal,
+    known: Known,
 ) -> None:
     """Link into ``store`` the blocks of ``old`` that are still what would be written.
 
@@ -56,12 +57,14 @@ def take_over(
         Hash of all that decides what a file's fields become: the catalog entry, the version.
     journal
         Where the blocks are noted.
+    known
+        Takes the hashes of the old archive's files, which are those of the blocks linked.
     """
     try:
         manifest = json.loads((old / MANIFEST).read_text(encoding="utf-8"))
         same = manifest["made"] == made
         before = {source["path"]: source["state"] for source in manifest["sources"]}
-        same &= content_hash(old) == manifest["content"]  # damage must not be carried on
+        same &= content_hash(old, known) == manifest["content"]  # damage must not be carried on
         archive = Archive.open(old)
         groups = {group: getattr(archive, group) for group in layouts} if same else {}
     except (OSError, ValueError, KeyError, TypeError, WeatherppError):

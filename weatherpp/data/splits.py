@@ -52,6 +52,38 @@ def by_years(
     return parts
 
 
+def leave_years_out(
+    times: pd.DatetimeIndex, lead: pd.Timedelta
+) -> Iterator[tuple[pd.DatetimeIndex, pd.DatetimeIndex, pd.DatetimeIndex]]:
+    """Triples (train, valid, test) in which each calendar year of initial times is the test once.
+
+    The year before it validates, for the first year the last one. Dates whose analysis falls into
+    another part, or that begin within ``lead`` of its end, are left out of training.
+
+    Raises
+    ------
+    ConfigError
+        Fewer than three years, or no date is left to train on.
+    """
+    times = times.unique().sort_values()
+    years = sorted(set(times.year))
+    if len(years) < 3:
+        raise ConfigError(
+            f"split.leave_out: year needs three years at least, the data have {len(years)}"
+        )
+    for place, year in enumerate(years):
+        test, valid = (times[times.year == each] for each in (year, years[place - 1]))
+        train = times[(times.year != year) & (times.year != years[place - 1])]
+        for part in (test, valid):
+            train = train[(train < part[0] - lead) | (train > part[-1] + lead)]
+        valid = valid[(valid < test[0] - lead) | (valid > test[-1] + lead)]
+        if not len(train) or not len(valid):
+            raise ConfigError(
+                f"split.leave_out: no dates are left to train or validate on without {year}"
+            )
+        yield train, valid, test
+
+
 def leave_one_out(
     times: pd.DatetimeIndex, lead: pd.Timedelta
 ) -> Iterator[tuple[pd.DatetimeIndex, pd.DatetimeIndex]]:

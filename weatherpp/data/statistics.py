@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -270,7 +270,8 @@ def statistics(
     file = None if keep is None else keep / f"statistics-{_key(archive, settings)}.nc"
     if file is not None and file.is_file():
         return xr.load_dataset(file, engine="netcdf4")
-    totals = _accumulate(sources, dates, mode in ("level", "global"), threads)
+    shared = mode in ("level", "global")
+    totals = _accumulate(sources, dates, shared, threads)
     _refuse_empty(archive, totals)
     if mode == "local":
         parts = {
@@ -281,20 +282,23 @@ def statistics(
         parts = {name: (*_points(each), each.count) for name, each in totals.items()}
     else:
         parts = _shared(fields, totals, mode)
-    dims = () if mode in ("level", "global") else grid_dims(archive.forecast)
-    names = [name for each in fields for name in each.names]
-    out = xr.Dataset(
-        {
-            what: (("channel", *dims), np.stack([parts[name][at] for name in names]))
-            for at, what in enumerate(("mean", "std", "count"))
-        },
-        {"channel": names},
-        {"mode": mode, "dates": len(dates)},
-    )
+    out = _as_dataset(fields, parts, () if shared else grid_dims(archive.forecast))
+    out.attrs = {"mode": mode, "dates": len(dates)}
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         netcdf.write(out, file)
     return out
+
+
+def _as_dataset(
+    fields: Sequence[Fields], parts: Mapping[str, tuple[Array, Array, Array]], dims: tuple[str, ...]
+) -> xr.Dataset:
+    names = [name for each in fields for name in each.names]
+    variables = {
+        what: (("channel", *dims), np.stack([parts[name][at] for name in names]))
+        for at, what in enumerate(("mean", "std", "count"))
+    }
+    return xr.Dataset(variables, {"channel": names})
 
 
 def _key(archive: Archive, settings: Sequence[Any]) -> str:

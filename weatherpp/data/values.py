@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import xarray as xr
 
 from weatherpp.conventions import ACCUMULATED, RATES, UNITS, VARIABLES
+from weatherpp.data.amounts import period_of
 from weatherpp.errors import InputError
 
 LIMITS = ("valid_min", "valid_max", "valid_range")
@@ -94,7 +94,7 @@ def convert_units(da: xr.DataArray, name: str, where: str) -> xr.DataArray:
     """Values of the known variable ``name`` in its canonical unit.
 
     Rates of what is canonically an amount are multiplied by the attribute ``period``, the time
-    that each value holds for.
+    that each value holds for, or the length of its time bounds.
 
     Raises
     ------
@@ -106,13 +106,13 @@ def convert_units(da: xr.DataArray, name: str, where: str) -> xr.DataArray:
     if found in (wanted, wanted.replace(" ", ".")):
         return da.assign_attrs(units=wanted)
     if name in ACCUMULATED and found in RATES:
-        if "period" not in da.attrs:
+        period = period_of(da)
+        if period is None:
             raise InputError(
                 f"{where}: {name} is a rate ({found}); state the time that each value holds for "
                 f"in the catalog entry under variables.{name}.period, for example 24h"
             )
-        seconds = pd.Timedelta(da.attrs["period"]).total_seconds()
-        return _scaled(da, RATES[found] * seconds).assign_attrs(units=wanted)
+        return _scaled(da, RATES[found] * period.total_seconds()).assign_attrs(units=wanted)
     if found not in UNITS.get(wanted, {}):
         state = f"has the unknown units '{found}'" if found else "has no units"
         raise InputError(

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -31,6 +32,11 @@ JOURNAL = "blocks.done"
 M_ARENA_MAX = -8  # malloc.h
 AHEAD = 2
 """Blocks handed to a worker before it asks, so that it never waits for the next one."""
+BUNDLE_BYTES = 128_000_000
+WORKER_BYTES = 600_000_000
+"""What the threads may take each, on average; where blocks are large there are fewer threads."""
+COPIES = 4
+"""Of a bundle in memory at the same time: as it is read, converted, put in place, encoded."""
 Progress = Callable[[str, float, float], None]
 
 
@@ -46,6 +52,11 @@ class Block:
     def key(self) -> str:
         """Name in the journal."""
         return f"{self.group}/{self.name}/{'.'.join(str(part.start) for part in self.part)}"
+
+    @property
+    def bytes(self) -> int:
+        """Size of its values in single precision."""
+        return 4 * math.prod(int(part.stop - part.start) for part in self.part)
 
 
 def blocks(group: str, ds: xr.Dataset) -> Iterator[Block]:
@@ -68,15 +79,46 @@ def blocks(group: str, ds: xr.Dataset) -> Iterator[Block]:
     return iter(block for _, block in sorted(found, key=lambda item: item[0]))
 
 
-def make_block(store: str, block: Block, what: tuple[Whole, xr.DataArray], sparse: bool) -> str:
-    """Read, check and write one block; returns its key.
+def bundles(
+    todo: Iterable[Block], wholes: Mapping[tuple[str, str], Whole]
+) -> list[tuple[Block, ...]]:
+    """Blocks to read together: those of neighbouring dates that lie in the same chunk of a source.
+
+    Each alone would have the chunk read and unpacked again.
+
+    Parameters
+    ----------
+    todo
+        Blocks, date after date.
+    wholes
+        Where their values come from, by group and name.
+    """
+    found: dict[int, list[Block]] = {}
+    last: dict[Any, int] = {}
+    for number, block in enumerate(todo):
+        date, others = block.part[0], tuple(part.start for part in block.part[1:])
+        stored = wholes[block.group, block.name].stored(date.start)
+        key = (block.group, block.name, others, stored)
+        bundle = found.get(last.get(key, -1), [])
+        size = block.bytes + sum(each.bytes for each in bundle)
+        if bundle and bundle[-1].part[0].stop == date.start and size <= BUNDLE_BYTES:
+            bundle.append(block)
+        else:
+            found[number], last[key] = [block], number
+    return [tuple(bundle) for bundle in found.values()]
+
+
+def make_blocks(
+    store: str, bundle: tuple[Block, ...], what: tuple[Whole, xr.DataArray], sparse: bool
+) -> list[str]:
+    """Read, check and write neighbouring blocks; returns their keys.
 
     Parameters
     ----------
     store
         Path of the store.
-    block
-        Which.
+    bundle
+        Which; of one variable, one date after the other.
     what
         The whole, and a variable with its labels and attributes.
     sparse
@@ -88,17 +130,19 @@ def make_block(store: str, block: Block, what: tuple[Whole, xr.DataArray], spars
         A value cannot be.
     """
     whole, template = what
-    values = whole[block.part]
+    first = bundle[0]
+    whole_part = (slice(first.part[0].start, bundle[-1].part[0].stop), *first.part[1:])
+    values = whole[whole_part]
     labels = {
         dim: template[dim].values[part]
-        for dim, part in zip(template.dims, block.part, strict=True)
+        for dim, part in zip(template.dims, whole_part, strict=True)
         if dim in template.coords
     }
-    da = xr.DataArray(values, labels, template.dims, block.name, template.attrs)
-    check_values(da, ", ".join(whole.sources(block.part)[:1]), sparse)
-    array: Any = zarr.open_array(store, path=f"{block.group}/{block.name}", mode="r+")
-    array[block.part] = values
-    return block.key
+    da = xr.DataArray(values, labels, template.dims, first.name, template.attrs)
+    check_values(da, ", ".join(whole.sources(whole_part)[:1]), sparse)
+    array: Any = zarr.open_array(store, path=f"{first.group}/{first.name}", mode="r+")
+    array[whole_part] = values
+    return [block.key for block in bundle]
 
 
 class Journal:
@@ -161,26 +205,29 @@ def write(
     total = len(todo)
     todo = [block for block in todo if block.key not in journal.done]
     done = total - len(todo)
-    with _workers(scheduler) as (pool, workers, share):
+    wholes = {(g, n): whole for g, layout in layouts.items() for n, whole in layout.wholes.items()}
+    jobs = bundles(todo, wholes)
+    largest = max((sum(block.bytes for block in bundle) for bundle in jobs), default=0)
+    with _workers(scheduler, largest) as (pool, workers, share):
         shared = {
-            (group, name): share((whole, _template(layout.ds[name])))
-            for group, layout in layouts.items()
-            for name, whole in layout.wholes.items()
+            (group, name): share((whole, _template(layouts[group].ds[name])))
+            for (group, name), whole in wholes.items()
         }
-        waiting: set[Future[str]] = set()
-        queue = iter(todo)
+        waiting: set[Future[list[str]]] = set()
+        queue = iter(jobs)
         while True:
-            for block in itertools.islice(queue, workers * AHEAD - len(waiting)):
-                what = shared[block.group, block.name]
-                waiting.add(pool.submit(make_block, str(store), block, what, sparse))
+            for bundle in itertools.islice(queue, workers * AHEAD - len(waiting)):
+                what = shared[bundle[0].group, bundle[0].name]
+                waiting.add(pool.submit(make_blocks, str(store), bundle, what, sparse))
             if not waiting:
                 return
             finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for future in finished:
-                journal.add(future.result())
-                done += 1
-                if progress is not None:
-                    progress("writing fields", float(done), float(total))
+                for key in future.result():
+                    journal.add(key)
+                    done += 1
+                    if progress is not None:
+                        progress("writing fields", float(done), float(total))
 
 
 def _template(da: xr.DataArray) -> xr.DataArray:
@@ -198,10 +245,16 @@ def share_memory() -> None:
 
 
 @contextmanager
-def _workers(scheduler: str | None) -> Iterator[tuple[Executor, int, Callable[[Any], Any]]]:
-    """A pool, the number of its workers, and how to give them all an object once."""
+def _workers(
+    scheduler: str | None, largest: int
+) -> Iterator[tuple[Executor, int, Callable[[Any], Any]]]:
+    """A pool, the number of its workers, and how to give them all an object once.
+
+    ``largest`` is the size of the largest piece of work, bytes.
+    """
     if scheduler is None:
-        count = len(os.sched_getaffinity(0))
+        cores = len(os.sched_getaffinity(0))
+        count = max(1, min(cores, cores * WORKER_BYTES // max(COPIES * largest, 1)))
         with ThreadPoolExecutor(count, "block") as pool:
             try:
                 yield pool, count, lambda item: item

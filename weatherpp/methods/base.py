@@ -57,6 +57,9 @@ class FitData:
         Callback ``(description, done, total)``.
     cache
         Where fits of one run leave each other what is slow to read; None to keep nothing.
+    keep
+        Folder for what an interrupted fit goes on from; only this very fit writes there. None to
+        start anew each time.
     """
 
     forecast: xr.Dataset
@@ -70,6 +73,7 @@ class FitData:
     device: str = "auto"
     progress: Progress = silent
     cache: MutableMapping[str, Any] | None = None
+    keep: Path | None = None
 
 
 class Method(ABC):
@@ -138,8 +142,13 @@ REGISTRY: dict[str, str] = {
     "climatology": "weatherpp.methods.classical.climatology:Climatology",
     "bias": "weatherpp.methods.classical.bias:LocalBias",
     "emos": "weatherpp.methods.classical.emos:LocalEmos",
+    "idr": "weatherpp.methods.classical.idr:IsotonicRegression",
+    "mbm": "weatherpp.methods.classical.mbm:MemberByMember",
+    "quantile-mapping": "weatherpp.methods.classical.quantile_mapping:QuantileMapping",
+    "ridge": "weatherpp.methods.classical.ridge:Ridge",
     "spread-regression": "weatherpp.methods.classical.spread:SpreadRegression",
     "spread-net": "weatherpp.methods.neural.spread:SpreadNet",
+    "drn": "weatherpp.methods.neural.drn:Drn",
     "mixed": "weatherpp.methods.neural.mixed:Mixed",
 }
 

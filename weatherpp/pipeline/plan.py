@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from weatherpp.data.splits import by_years, leave_one_out
+from weatherpp.data.splits import by_years, leave_one_out, leave_years_out
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.recipe import FoldSplit, Target, YearSplit
 
@@ -21,6 +21,22 @@ class Fold:
     valid: pd.DatetimeIndex
     predict: pd.DatetimeIndex
     verified: bool = True
+
+
+def last_years(fold: Fold, years: int | None) -> Fold:
+    """The fold with the last so many calendar years of its training dates; None for all.
+
+    Raises
+    ------
+    ConfigError
+        There are fewer.
+    """
+    there = sorted(set(fold.train.year))
+    if years is None or not there:
+        return fold
+    if years > len(there):
+        raise ConfigError(f"years: {years} of training, but the split has {len(there)}")
+    return replace(fold, train=fold.train[fold.train.year >= there[-years]])
 
 
 def plan_folds(
@@ -61,13 +77,21 @@ def plan_folds(
     if isinstance(split, YearSplit):
         parts = by_years(with_truth, split, target.lead)
         return [Fold("all", parts["train"], parts["valid"], parts["test"])]
+    rest = times.difference(with_truth)
+    if split.leave_out == "year":
+        folds = [
+            Fold(f"without-{test[0]:%Y}", train, valid, test)
+            for train, valid, test in leave_years_out(with_truth, target.lead)
+        ]
+        if len(rest):
+            folds.append(replace(folds[0], name="apply", predict=rest, verified=False))
+        return folds
     if len(with_truth) < 2:
         raise ConfigError("split.leave_out needs at least two dates that can be verified")
     folds = [
         Fold(f"without-{test[0]:%Y%m%dT%H}", train, none, test)
         for train, test in leave_one_out(with_truth, target.lead)
     ]
-    rest = times.difference(with_truth)
     if len(rest):
         folds.append(Fold("apply", with_truth, none, rest, verified=False))
     return folds

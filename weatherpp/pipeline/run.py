@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,15 @@ import pandas as pd
 import xarray as xr
 
 import weatherpp
-from weatherpp.data.archive import Archive, content_hash
+from weatherpp.data.archive import Archive, content_hash, sealed_hash
 from weatherpp.data.fields import select, subsample
 from weatherpp.data.matching import matched_times, truth_for
 from weatherpp.data.shipped import shipped_folder
 from weatherpp.errors import ConfigError, InputError
-from weatherpp.files import file_digest, file_state, write_whole
+from weatherpp.files import Digest, file_digest, file_state, write_whole
 from weatherpp.methods.base import FitData, Method, load_model, method_class
-from weatherpp.pipeline.plan import Fold, plan_folds
+from weatherpp.pipeline.coupling import check_members, with_members
+from weatherpp.pipeline.plan import Fold, last_years, plan_folds
 from weatherpp.pipeline.products import product, write_product
 from weatherpp.pipeline.progress import Terminal
 from weatherpp.pipeline.stages import STAGES, RunFolder
@@ -105,6 +107,7 @@ class Job:
                 lambda: generate(path, config, self.terminal.update),
                 resumable=True,
                 content=content_hash,
+                made=sealed_hash,
             )
         from weatherpp.data.catalog import load_entry
         from weatherpp.data.ingest import GROUPS, ingest
@@ -120,36 +123,41 @@ class Job:
                 self.terminal.update,
                 overwrite=True,
                 scheduler=self.scheduler,
+                digests=digests,
             )
 
+        entry.show_downloads(self.terminal.update, root)
         paths = [path for group in GROUPS for path in entry.paths(group, root)]
+        digests = self._digests(paths)
         return self.run.task(
             "ingest/archive",
             [entry],
-            self._digests(paths),
+            [digest([path.name, digests[str(path)].sha256]) for path in paths],
             [path],
             work,
             resumable=True,
             replaces=True,
             content=content_hash,
+            made=sealed_hash,
         )
 
-    def _digests(self, paths: Sequence[Path]) -> list[str]:
-        """Hash of each input file with its name; one that has not changed since is not read."""
+    def _digests(self, paths: Sequence[Path]) -> dict[str, Digest]:
+        """Hash of each input file by its path; one that has not changed since is not read."""
         note = self.run.path / "stages" / "inputs.json"
         try:
             known = dict(json.loads(note.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             known = {}
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, Digest] = {}
         for path in paths:
             state, before = file_state(path), known.get(str(path))
             if isinstance(before, dict) and before.get("state") == state and "hash" in before:
-                found[str(path)] = before
+                found[str(path)] = Digest(state, str(before["hash"]))
             else:
-                found[str(path)] = {"state": state, "hash": file_digest(path)}
-        write_whole(note, json.dumps(found) + "\n")
-        return [digest([path.name, found[str(path)]["hash"]]) for path in paths]
+                found[str(path)] = Digest(state, file_digest(path))
+        noted = {path: {"state": each.state, "hash": each.sha256} for path, each in found.items()}
+        write_whole(note, json.dumps(noted) + "\n")
+        return found
 
     @property
     def archive_path(self) -> Path:
@@ -192,6 +200,10 @@ class Job:
         for entry in self.recipe.methods:
             method_class(entry.method)(self.recipe.targets[0], entry.settings)
 
+    def seed(self, entry: MethodEntry) -> int:
+        """Seed of a method: its own, or the recipe's."""
+        return self.recipe.seed if entry.seed is None else entry.seed
+
     def model_folder(self, target: Target, entry: MethodEntry, fold: Fold) -> Path:
         """Folder of one fitted model."""
         folder = self.run.path / "models" / target.name / entry.label
@@ -200,6 +212,7 @@ class Job:
     def fit(self, archive_hash: str) -> dict[tuple[str, str, str], str]:
         """Fit every method on every target and fold; returns hashes of the model folders."""
         archive = Archive.open(self.archive_path)
+        check_members(self.recipe, archive)
         hashes: dict[tuple[str, str, str], str] = {}
         for target in self.recipe.targets:
             for entry in self.recipe.methods:
@@ -219,7 +232,7 @@ class Job:
                         self._fit_one(archive, target, entry, fold, folder)
 
                     hashes[target.name, entry.label, fold.name] = self.run.task(
-                        f"fit/{name}", settings, [archive_hash], [folder], work
+                        f"fit/{name}", settings, [archive_hash], [folder], work, resumable=True
                     )
         self.cache.clear()
         return hashes
@@ -228,20 +241,24 @@ class Job:
         self, archive: Archive, target: Target, entry: MethodEntry, fold: Fold, folder: Path
     ) -> None:
         method = method_class(entry.method)(target, entry.settings)
+        seed = self.seed(entry)
+        fold = last_years(fold, entry.years)
         times = fold.train.union(fold.valid)
-        chosen = subsample(archive.forecast, entry.members, self.recipe.seed)
+        chosen = subsample(archive.forecast, entry.members, self.seed(entry))
         meta = {
             "members": entry.members.model_dump(mode="json"),
             "numbers": [int(number) for number in chosen["number"].to_numpy()],
-            "seed": self.recipe.seed,
+            "seed": seed,
             "train": [str(fold.train.min()), str(fold.train.max()), len(fold.train)],
             "weatherpp": weatherpp.__version__,
         }
+        keep = folder / ".training"
         if len(fold.train):
             data = self._fit_data(archive, target, method, chosen.sel(time=times), fold)
-            method.fit(data)
+            method.fit(replace(data, keep=keep, seed=seed))
         elif entry.method != "raw":
             raise ConfigError(f"method {entry.label} must be fitted, but the recipe has no split")
+        shutil.rmtree(keep, ignore_errors=True)
         method.save(folder, meta)
 
     def _fit_data(
@@ -311,11 +328,13 @@ class Job:
         folds: Sequence[Fold],
         path: Path,
     ) -> None:
-        forecast = subsample(archive.forecast, entry.members, self.recipe.seed)
+        forecast = subsample(archive.forecast, entry.members, self.seed(entry))
         parts = []
         for fold in folds:
             method = load_model(self.model_folder(target, entry, fold))
-            parts.append(method.predict(forecast.sel(time=fold.predict)))
+            raw = forecast.sel(time=fold.predict)
+            part = method.predict(raw)
+            parts.append(with_members(part, raw, archive, target, fold.train, self.recipe))
         dist = xr.concat(parts, dim="time").sortby("time") if len(parts) > 1 else parts[0]
         dist.attrs = {**parts[0].attrs, "method": entry.label}
         write_product(product(dist, self.recipe.products.quantiles), path)

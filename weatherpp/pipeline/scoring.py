@@ -166,8 +166,7 @@ def _references(
         return None, without_scalars(ensemble_spread(full))
     if archive.analysis is None:
         return None, None
-    name = "value" if distribution.form_of(dist) != "normal" else "mean"
-    truth = truth_for(archive.analysis, target, times, like=dist[name])
+    truth = truth_for(archive.analysis, target, times, like=distribution.pattern(dist))
     return without_scalars(truth.load()), None
 
 

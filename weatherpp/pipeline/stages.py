@@ -30,9 +30,9 @@ STAGES = ("ingest", "fit", "postprocess", "verify", "report")
 # Whose source decides what a stage gives: a change there makes finished work stale.
 _SOURCE = {
     "ingest": ("conventions.py", "data", "twin"),
-    "fit": ("distribution.py", "data", "methods"),
-    "postprocess": ("distribution.py", "data", "methods"),
-    "verify": ("distribution.py", "data", "verify"),
+    "fit": ("families", "distribution.py", "data", "methods"),
+    "postprocess": ("families", "distribution.py", "data", "methods"),
+    "verify": ("families", "distribution.py", "data", "verify"),
     "report": ("report", "pipeline"),
 }
 
@@ -109,6 +109,7 @@ class RunFolder:
         resumable: bool = False,
         replaces: bool = False,
         content: Callable[[Path], str] = file_digest,
+        made: Callable[[Path], str] | None = None,
     ) -> str:
         """Do a task unless it is done; return the hash of its outputs.
 
@@ -132,6 +133,8 @@ class RunFolder:
             are only removed first if the stage is forced.
         content
             Hash of an output.
+        made
+            The same of one that the work has just made, if it is known without reading it.
         """
         stage = name.split("/")[0]
         identity = digest(name, list(settings), list(inputs), source_digest(stage))
@@ -152,7 +155,7 @@ class RunFolder:
             output.parent.mkdir(parents=True, exist_ok=True)
         start = time.monotonic()
         work()
-        result = digest(*map(content, outputs))
+        result = digest(*map(made or content, outputs))
         noted = {
             "identity": identity,
             "result": result,

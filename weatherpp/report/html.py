@@ -13,6 +13,7 @@ import jinja2
 
 from weatherpp.data.shipped import shipped_folder
 from weatherpp.errors import InputError
+from weatherpp.files import partial_name
 from weatherpp.report import figures, words
 from weatherpp.report.content import Figure, ReportData
 from weatherpp.report.labels import number, percent, units_text
@@ -65,12 +66,10 @@ def write_report(data: ReportData, path: Path) -> None:
         The folder cannot be written to.
     """
     text = render(data)
-    partial = path.with_name(path.name + ".part")
     try:
-        partial.write_text(text, encoding="utf-8", newline="\n")
-        partial.replace(path)
+        with partial_name(path) as partial:
+            partial.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise InputError(f"{path}: the report cannot be written ({error.strerror})") from error
 
 

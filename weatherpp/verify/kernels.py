@@ -15,8 +15,6 @@ References
 ----------
 Hersbach, H. (2000), Wea. Forecasting 15, 559-570.
 Ferro, C. A. T. (2014), Q. J. R. Meteorol. Soc. 140, 1917-1923.
-Gneiting, T., Raftery, A. E., Westveld, A. H. and Goldman, T. (2005), Mon. Wea. Rev. 133,
-1098-1118.
 Gneiting, T. and Raftery, A. E. (2007), J. Amer. Statist. Assoc. 102, 359-378.
 """
 
@@ -27,9 +25,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from weatherpp.errors import InputError
+from weatherpp.families import FAMILIES
 
 Array = NDArray[np.float64]
 Estimator = Literal["plain", "fair"]
@@ -133,12 +131,7 @@ def _sorted(members: NDArray[Any], obs: NDArray[Any], weight: float, score: Arra
 
 
 def crps_normal(mean: ArrayLike, spread: ArrayLike, obs: ArrayLike) -> Array:
-    r"""CRPS of a normal distribution (Gneiting et al. 2005).
-
-    .. math:: e\,(2\Phi(z) - 1) + \sigma\,(2\varphi(z) - 1/\sqrt\pi),\quad
-              e = y - \mu,\; z = e/\sigma
-
-    Written in this form it tends to :math:`|e|` as the spread goes to zero.
+    """CRPS of a normal distribution, see :class:`weatherpp.families.normal.Normal`.
 
     Parameters
     ----------
@@ -155,12 +148,7 @@ def crps_normal(mean: ArrayLike, spread: ArrayLike, obs: ArrayLike) -> Array:
         A negative spread.
     """
     # float64 first: a difference of two float32 fields is then exact
-    error = np.asarray(obs, np.float64) - np.asarray(mean, np.float64)
     sigma = np.asarray(spread, np.float64)
     if np.any(sigma < 0):
         raise InputError(f"CRPS: {int(np.sum(sigma < 0))} spreads are negative")
-    with np.errstate(over="ignore"):
-        z = error / np.maximum(sigma, np.finfo(np.float64).tiny)
-        twice_density = np.exp(-0.5 * z**2) * np.sqrt(2 / np.pi)
-    score: Array = error * special.erf(z / np.sqrt(2)) + sigma * (twice_density - np.pi**-0.5)
-    return score
+    return FAMILIES["normal"].crps(np.asarray(obs, np.float64), np.asarray(mean, np.float64), sigma)

@@ -14,15 +14,14 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy import special
 
 from weatherpp import distribution
 from weatherpp.errors import InputError
+from weatherpp.families import FAMILIES
 from weatherpp.verify import kernels
 
 Array = NDArray[np.float64]
 Choice = Literal["plain", "fair", "gaussian"]
-ENSEMBLE_DIM = {"members": "number", "quantiles": "quantile"}
 
 
 def check_aligned(one: xr.DataArray, two: xr.DataArray, names: tuple[str, str]) -> None:
@@ -63,12 +62,10 @@ def check_aligned(one: xr.DataArray, two: xr.DataArray, names: tuple[str, str]) 
 
 def _aligned(dist: xr.Dataset, truth: xr.DataArray) -> tuple[str, xr.DataArray]:
     """Form of the distribution, and the truth in its order of dimensions."""
-    form = distribution.form_of(dist)
-    field = dist["mean" if form == "normal" else "value"]
-    if form == "normal":
-        check_aligned(dist["mean"], dist["spread"], ("the mean", "the spread"))
-    else:
-        field = field.isel({ENSEMBLE_DIM[form]: 0}, drop=True)
+    form, field = distribution.form_of(dist), distribution.pattern(dist)
+    names = distribution.FORMS[form]
+    for name in names[1:]:
+        check_aligned(dist[names[0]], dist[name], (f"the {names[0]}", f"the {name}"))
     check_aligned(field, truth, ("the forecast", "the truth"))
     return form, truth.transpose(*field.dims)
 
@@ -95,9 +92,11 @@ def _pointwise(
 def mean(dist: xr.Dataset) -> xr.DataArray:
     """Mean of the distribution in float64; NaN in any member gives NaN."""
     form = distribution.form_of(dist)
-    if form == "normal":
-        return dist["mean"].astype(np.float64)
-    return dist["value"].mean(ENSEMBLE_DIM[form], dtype=np.float64, skipna=False, keep_attrs=True)
+    if form in FAMILIES:
+        return distribution.of_family(dist, FAMILIES[form].mean)
+    return dist["value"].mean(
+        distribution.ENSEMBLE_DIM[form], dtype=np.float64, skipna=False, keep_attrs=True
+    )
 
 
 def variance(dist: xr.Dataset) -> xr.DataArray:
@@ -111,11 +110,11 @@ def variance(dist: xr.Dataset) -> xr.DataArray:
         There is one member only.
     """
     form = distribution.form_of(dist)
-    units = dist["mean" if form == "normal" else "value"].attrs.get("units", "1")
-    if form == "normal":
-        out = dist["spread"].astype(np.float64) ** 2
+    units = distribution.mean(dist).attrs.get("units", "1")
+    if form in FAMILIES:
+        out = distribution.of_family(dist, FAMILIES[form].sd) ** 2
     else:
-        dim = ENSEMBLE_DIM[form]
+        dim = distribution.ENSEMBLE_DIM[form]
         if form == "members" and dist.sizes[dim] < 2:
             raise InputError("one member has no variance; give at least two members")
         ddof = 1 if form == "members" else 0
@@ -164,8 +163,8 @@ def crps(dist: xr.Dataset, truth: xr.DataArray, estimator: Choice | None = None)
     Parameters
     ----------
     dist
-        Predictive distribution: ``normal`` is scored in closed form; ``quantiles`` by twice the
-        mean pinball loss over the levels, an approximation that improves with evenly spread
+        Predictive distribution: named families are scored in closed form; ``quantiles`` by twice
+        the mean pinball loss over the levels, an approximation that improves with evenly spread
         levels; ``members`` by ``estimator``.
     truth
         Same dimensions (without ``number`` or ``quantile``) and coordinates, any order.
@@ -191,6 +190,10 @@ def crps(dist: xr.Dataset, truth: xr.DataArray, estimator: Choice | None = None)
     if form == "normal":
         score = _pointwise(kernels.crps_normal, dist["mean"], dist["spread"], obs)
         attrs |= {"estimator": "normal", "method": "closed form of the normal distribution"}
+    elif form in FAMILIES:
+        parameters = [dist[name].astype(np.float64) for name in distribution.FORMS[form]]
+        score = _pointwise(FAMILIES[form].crps, obs.astype(np.float64), *parameters)
+        attrs |= {"estimator": form, "method": f"closed form of the {form} distribution"}
     elif form == "quantiles":
         levels = np.asarray(dist["quantile"].values, np.float64)
         score = _pointwise(_pinball(levels), dist["value"], obs, over="quantile")
@@ -253,6 +256,23 @@ def _rank_counts(members: NDArray[Any], obs: NDArray[Any], weights: Array) -> Ar
     return counts
 
 
+def _pit_counts(dist: xr.Dataset, obs: xr.DataArray, weights: Array, bins: int) -> Array:
+    """Weight that falls in each bin of the PIT; where it is an interval, evenly over that."""
+    form = distribution.form_of(dist)
+    names = distribution.FORMS[form]
+    parameters = [dist[name].transpose(*obs.dims).values.astype(np.float64) for name in names]
+    lower, upper = FAMILIES[form].pit(obs.values.astype(np.float64), *parameters)
+    single = ~(upper > lower)
+    counts, _ = np.histogram(upper[single], bins, (0, 1), weights=weights[single])
+    low, width, weight = lower[~single], (upper - lower)[~single], weights[~single]
+    below = [
+        float((weight * np.clip((edge - low) / width, 0, 1)).sum())
+        for edge in np.linspace(0, 1, bins + 1)
+    ]
+    result: Array = counts + np.diff(below)
+    return result
+
+
 def ranks(
     dist: xr.Dataset,
     truth: xr.DataArray,
@@ -260,7 +280,7 @@ def ranks(
     bins: int = 20,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> xr.DataArray:
-    """Rank histogram, or for a normal distribution the histogram of the PIT.
+    """Rank histogram, or for a named family the histogram of the PIT.
 
     Parameters
     ----------
@@ -269,7 +289,7 @@ def ranks(
     weights
         Not negative, with dimensions of the truth; equal if not given.
     bins
-        Number of bins of the probability integral transform (PIT) of a normal distribution.
+        Number of bins of the probability integral transform (PIT) of a named family.
     nan_policy
         ``omit`` leaves out pairs with NaN in the forecast or the truth.
 
@@ -277,7 +297,8 @@ def ranks(
     -------
     (rank,) float64, relative frequencies that sum to one; the coordinate ``expected`` is what
     a calibrated forecast gives. An observation equal to k members counts evenly in the k + 1
-    ranks it may take.
+    ranks it may take, and one whose value has a probability above zero evenly over the PIT that
+    it may have (Czado, C., Gneiting, T. and Held, L. (2009), Biometrics 65, 1254-1261).
 
     Raises
     ------
@@ -287,24 +308,19 @@ def ranks(
     form, obs = _aligned(dist, truth)
     w = xr.ones_like(obs, dtype=np.float64) if weights is None else weights.broadcast_like(obs)
     flat = w.transpose(*obs.dims).values.astype(np.float64)
-    names = ("mean", "spread") if form == "normal" else ("value",)
     there = obs.notnull()
-    for name in names:
+    for name in distribution.FORMS[form]:
         there &= dist[name].notnull().all([d for d in dist[name].dims if d not in obs.dims])
     if nan_policy == "raise" and not bool(there.all()):
         raise InputError("rank histogram: NaN in the forecast or the truth; select valid points")
     flat = np.where(there.transpose(*obs.dims).values, flat, 0.0)
     if not flat.any():
         raise InputError("rank histogram: no point has both a forecast and a truth")
-    if form == "normal":
-        e = obs.values.astype(np.float64) - dist["mean"].values
-        sd = np.maximum(dist["spread"].values.astype(np.float64), np.finfo(np.float64).tiny)
-        with np.errstate(over="ignore"):
-            pit = special.ndtr(e / sd)
-        counts, _ = np.histogram(pit, bins, (0, 1), weights=flat)
+    if form in FAMILIES:
+        counts = _pit_counts(dist, obs, flat, bins)
         expected = np.full(bins, 1 / bins)
     else:
-        value = dist["value"].transpose(*obs.dims, ENSEMBLE_DIM[form]).values
+        value = dist["value"].transpose(*obs.dims, distribution.ENSEMBLE_DIM[form]).values
         counts = _rank_counts(value, obs.values, flat)
         if form == "members":
             expected = np.full(counts.size, 1 / counts.size)
@@ -315,5 +331,5 @@ def ranks(
         dims="rank",
         coords={"rank": np.arange(counts.size), "expected": ("rank", expected)},
         name="frequency",
-        attrs={"histogram": "PIT" if form == "normal" else "rank", "ties": "spread evenly"},
+        attrs={"histogram": "PIT" if form in FAMILIES else "rank", "ties": "spread evenly"},
     )

@@ -21,6 +21,7 @@ import xarray as xr
 
 from weatherpp import distribution
 from weatherpp.errors import InputError
+from weatherpp.files import partial_name
 from weatherpp.recipe import Bootstrap, Target
 from weatherpp.verify import scores
 from weatherpp.verify.aggregate import (
@@ -344,6 +345,5 @@ def paired_gain(
 
 def write(tables: Iterable[pd.DataFrame], path: Path) -> None:
     """Write tables of the same columns as one parquet file, whole or not at all."""
-    partial = path.with_name(path.name + ".part")
-    pd.concat(list(tables), ignore_index=True).to_parquet(partial, index=False)
-    partial.replace(path)
+    with partial_name(path) as partial:
+        pd.concat(list(tables), ignore_index=True).to_parquet(partial, index=False)

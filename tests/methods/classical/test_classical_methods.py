@@ -17,7 +17,7 @@ from weatherpp.recipe import Target
 from weatherpp.verify import scores
 
 TARGET = Target(variable="t", level=500, step="48h")
-NAMES = ("raw", "climatology", "bias", "emos", "spread-regression")
+NAMES = ("raw", "climatology", "bias", "emos", "mbm", "idr", "spread-regression")
 TRAIN = 40
 
 
@@ -78,7 +78,7 @@ def test_save_and_load_give_the_same_prediction(name, data, test_part, tmp_path:
     load_model(tmp_path / "model").save(tmp_path / "again", {"label": name})
     contents = [(tmp_path / f / "model.json").read_text() for f in ("model", "again")]
     assert contents[0] == contents[1]
-    assert ('"not_converged": 0' in contents[0]) == (name == "emos")
+    assert ('"not_converged": 0' in contents[0]) == (name in ("emos", "mbm"))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize
 
 from weatherpp.errors import InputError
-from weatherpp.methods.classical.emos import fit_coefficients
+from weatherpp.methods.classical.emos_normal import fit_coefficients
 from weatherpp.verify.kernels import crps_normal
 
 
@@ -105,9 +105,9 @@ def test_all_constant() -> None:
 
 
 def test_points_that_do_not_converge_keep_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    from weatherpp.methods.classical import emos
+    from weatherpp.methods.classical import emos_normal
 
-    monkeypatch.setattr(emos, "EVALUATIONS", 0)
+    monkeypatch.setattr(emos_normal, "EVALUATIONS", 0)
     found = fit_coefficients(*sample(30, 4, b=1.0, a=0.0))
     assert found.failed == 4
     np.testing.assert_array_equal(found.b, 1.0)

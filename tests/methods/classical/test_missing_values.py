@@ -19,7 +19,7 @@ from weatherpp.recipe import Target
 from weatherpp.verify import scores, table
 
 TARGET = Target(variable="t2m", step="24h")
-LEARNING = ("climatology", "bias", "emos")
+LEARNING = ("climatology", "bias", "emos", "mbm", "idr")
 DATES, STATIONS, MEMBERS = 40, 6, 5
 
 

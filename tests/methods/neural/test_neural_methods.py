@@ -22,6 +22,7 @@ from weatherpp.errors import ConfigError, InputError
 from weatherpp.methods.base import FitData, load_model, method_class
 from weatherpp.methods.neural.build import pick_device
 from weatherpp.methods.neural.correction import Correction
+from weatherpp.methods.neural.losses import gaussian_upper_crps
 from weatherpp.methods.neural.mixed import Mixed
 from weatherpp.methods.neural.spread import SpreadNet
 
@@ -75,7 +76,7 @@ def test_result_is_a_canonical_distribution(fitted: Correction, data: FitData) -
     assert bool(np.isfinite(result["mean"]).all())
 
 
-@pytest.mark.parametrize("base", ["emos", "bias", "raw"])
+@pytest.mark.parametrize("base", ["emos", "ridge", "bias", "raw"])
 def test_mixed_starts_from_its_base(base: str, data: FitData) -> None:
     # with so small a learning rate no epoch changes anything that float32 can show
     settings = {**SMALL, "base": base, "training": {"epochs": 1, "learning_rate": 1e-30}}
@@ -146,6 +147,102 @@ def test_base_of_the_network_is_cross_fitted(data: FitData) -> None:
     at_train = times.isin(data.train)
     np.testing.assert_allclose(mean[~at_train], whole[~at_train], rtol=1e-6)
     assert (mean[at_train].astype(np.float32) != whole[at_train]).mean() > 0.9
+
+
+SET = {**SMALL, "base": "raw", "network": "set", "variables": ["z"]}
+
+
+@pytest.mark.parametrize("head", ["normal", "quantiles", "members"])
+def test_heads_over_the_set_of_members(head: str, data: FitData, tmp_path: Path) -> None:
+    method = Mixed(Z500, {**SET, "head": head, "tails": 0.5}).fit(data)
+    result = method.predict(data.forecast)
+    assert distribution.form_of(result) == head
+    assert result["mean" if head == "normal" else "value"].attrs["units"] == "m2 s-2"
+    losses = [row[3] for row in method.curve]
+    assert min(losses[1:]) < losses[0]
+    # members in another order
+    order = data.forecast.isel(number=[3, 0, 4, 1, 2])
+    xr.testing.assert_allclose(method.predict(order), result, rtol=1e-5)
+    # fewer and other members, by a model read back
+    method.save(tmp_path / "model", {})
+    loaded = load_model(tmp_path / "model")
+    xr.testing.assert_identical(loaded.predict(data.forecast), result)
+    other = data.forecast.isel(number=[0, 1, 2]).assign_coords(number=[0, 7, 8])
+    fewer = loaded.predict(other)
+    assert bool(np.isfinite(distribution.spread(fewer)).all())
+    if head == "members":
+        assert fewer["number"].values.tolist() == [0, 7, 8]
+    # statistics are those of all members together
+    names = method.inputs["predictor"].values.tolist()
+    assert len(names) == len(set(names)) == 3 * 2
+    assert all(name.startswith("member:z") for name in names)
+
+
+def test_members_head_needs_members(data: FitData) -> None:
+    with pytest.raises(ConfigError, match="needs network: set"):
+        Mixed(Z500, {**SMALL, "head": "members"})
+    with pytest.raises(ConfigError, match="must be odd"):
+        Mixed(Z500, {**SMALL, "head": "quantiles", "quantiles": 4})
+    one = dataclasses.replace(data, forecast=data.forecast.isel(number=[0]))
+    with pytest.raises(InputError, match="at least two members"):
+        Mixed(Z500, {**SET, "base": "bias", "head": "members"}).fit(one)
+
+
+def test_weight_on_the_tails_moves_the_fit_towards_them(data: FitData) -> None:
+    """More weight on what lies beyond the quantiles lowers that part of the training loss."""
+    settings = {**SMALL, "base": "raw", "variables": ["z"], "tail": 0.6}
+    train = {"epochs": 12, "batch": 8, "patience": 12}
+    plain, heavy = (
+        Mixed(Z500, {**settings, "tails": weight, "training": train}).fit(data)
+        for weight in (0.0, 50.0)
+    )
+    truth = data.truth.sel(time=data.train)
+    upper = truth.quantile(0.6, "time")
+
+    def above(method: Mixed) -> float:
+        result = method.predict(data.forecast.sel(time=data.train))
+        score = gaussian_upper_crps(
+            *(
+                torch.from_numpy(np.broadcast_to(part, truth.shape).astype(np.float64))
+                for part in (result["mean"], result["spread"], truth, upper)
+            )
+        )
+        return float(score.mean())
+
+    assert above(heavy) < above(plain)
+
+
+@pytest.mark.parametrize(
+    "network", ["unet2d", "local", "tiles", "inception", "temporal", "unet2d+local"]
+)
+def test_every_network_fits_and_comes_back(network: str, data: FitData, tmp_path: Path) -> None:
+    name, _, behind = network.partition("+")
+    settings = {**NARROW, "network": name, "local": bool(behind), "base": "raw"}
+    few = dataclasses.replace(data, train=data.train[:16], valid=data.valid[:4])
+    method = Mixed(Z500, {**settings, "training": {"epochs": 1, "batch": 8}}).fit(few)
+    result = method.predict(data.forecast.isel(time=slice(3)))
+    method.save(tmp_path / "model", {})
+    again = load_model(tmp_path / "model").predict(data.forecast.isel(time=slice(3)))
+    xr.testing.assert_identical(again, result)
+
+
+def test_schedules_and_precision(data: FitData, without_valid: FitData) -> None:
+    curves = {}
+    for change in (
+        {"schedule": "cosine"},
+        {"schedule": "constant"},
+        {"schedule": "plateau"},
+        {"precision": "bf16-mixed"},
+    ):
+        training = {"epochs": 2, "batch": 8, **change}
+        fitted = Mixed(Z500, {**NARROW, "base": "raw", "training": training}).fit(data)
+        curves[str(change)] = fitted.curve[-1][3]
+        assert np.isfinite(fitted.curve[-1][3])
+    assert len(set(curves.values())) == 4
+    with pytest.raises(ConfigError, match="plateau needs validation dates"):
+        Mixed(Z500, {**NARROW, "base": "raw", "training": {"schedule": "plateau"}}).fit(
+            without_valid
+        )
 
 
 def test_without_validation_dates_the_last_weights_are_kept(without_valid: FitData) -> None:

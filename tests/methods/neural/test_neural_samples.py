@@ -167,7 +167,8 @@ def test_batches(lazy: bool) -> None:
 def test_tiles_are_seeded_cuts_of_everything_alike() -> None:
     one, two = samples(False), samples(True)
     for dataset in (one, two):
-        dataset.cut(tile=3, tiles=5, seed=4)
+        dataset.cut(tile=3, tiles=5)
+        dataset.reseed(4)
     assert len(one) == 20
     batch = one.__getitems__(list(range(20)))
     assert batch["x"].shape == (20, 4, 3, 3)

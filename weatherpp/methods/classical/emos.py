@@ -1,30 +1,24 @@
-r"""EMOS: normal distribution with a regressed mean and variance at each grid point.
+"""EMOS: a distribution whose parameters are regressed on the ensemble.
 
-.. math:: \mu = a + b\,\bar x, \qquad \sigma^2 = c + d\,s^2, \qquad c, d \ge 0
-
-with :math:`\bar x` and :math:`s^2` the mean and the unbiased variance of the members
-(non-homogeneous Gaussian regression). The coefficients minimise the mean CRPS over the
-training dates in closed form.
-
-References
-----------
-Gneiting, T., Raftery, A. E., Westveld, A. H. and Goldman, T. (2005), Mon. Wea. Rev. 133,
-1098-1118.
+The normal family with the CRPS is in :mod:`weatherpp.methods.classical.emos_normal`, all others are
+in :mod:`weatherpp.methods.classical.regression`; both say what is regressed on what.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from weatherpp import distribution
 from weatherpp.data.fields import ensemble_mean, ensemble_spread
-from weatherpp.errors import InputError
+from weatherpp.families import FAMILIES
+from weatherpp.families.base import Array
 from weatherpp.methods.base import FitData
+from weatherpp.methods.classical.clusters import clusters
 from weatherpp.methods.classical.common import (
     ParameterMethod,
     PointSettings,
@@ -34,199 +28,87 @@ from weatherpp.methods.classical.common import (
     target_members,
     training_pairs,
 )
-
-Array = NDArray[np.float64]
-EVALUATIONS = 200  # most at a point; ten or so are usual
-POOLED_SAMPLES = 200_000  # enough to know four numbers
-START = (0.0, 0.0, 0.7, 0.7)  # unbiased, b = 1, half of the variance from the members
-
-
-class Coefficients(NamedTuple):
-    """Coefficients a, b, c, d of each point (float64).
-
-    ``failed`` counts the points that kept the start, ``pooled`` those that had too few dates.
-    """
-
-    a: Array
-    b: Array
-    c: Array
-    d: Array
-    failed: int
-    pooled: int = 0
-
-
-class _Sample(NamedTuple):
-    """Training sample (dates, points) in units of each point's own scales; NaN in ``e`` is a gap.
-
-    ``e`` is the error of the ensemble mean, ``u`` the anomaly of the mean, ``v`` the variance
-    of the members; the scales are (points,).
-    """
-
-    e: Array
-    u: Array
-    v: Array
-    error: Array
-    centre: Array
-    anomaly: Array
-    variance: Array
-
-
-def _positive(values: Array) -> Array:
-    """``values`` with one in place of zero, to divide by."""
-    return np.where(values > 0, values, 1.0)
-
-
-def _scale(squares: Array, prior: float) -> Array:
-    """Root mean square over dates (points,), leaning on all points as if on ``prior`` dates."""
-    there = ~np.isnan(squares)
-    mean = squares.mean(where=there)
-    dates = _positive(there.sum(axis=0) + prior)
-    scale: Array = np.sqrt((squares.sum(axis=0, where=there) + prior * mean) / dates)
-    return scale
-
-
-def _standardise(mean: Array, variance: Array, truth: Array, prior: float) -> _Sample:
-    e = truth - mean
-    error = _scale(e**2, prior)
-    error = _positive(np.maximum(error, 1e-6 * np.sqrt(np.nanmean(e**2))))
-    there = ~np.isnan(e)
-    centre = mean.sum(axis=0, where=there) / _positive(there.sum(axis=0))
-    anomaly = _scale((mean - centre) ** 2, prior)
-    # rounding of float32 fields near 280 is no anomaly
-    anomaly = np.where(anomaly > 1e-6 * np.abs(centre), anomaly, 0.0)
-    u = np.where(anomaly > 0, (mean - centre) / _positive(anomaly), 0.0)
-    average = _scale(variance, prior) ** 2
-    return _Sample(e / error, u, variance / _positive(average), error, centre, anomaly, average)
-
-
-def _minimise(
-    e: Array, u: Array, v: Array, centre: Array, prior: float
-) -> tuple[Array, NDArray[np.bool_]]:
-    """Parameters (points, 4), started at ``centre``, and where the search converged."""
-    from weatherpp.methods.classical import emos_loop
-
-    points = e.shape[1]
-    theta = np.tile(centre, (points, 1))
-    good = np.zeros(points, dtype=np.bool_)
-    by_point = [np.ascontiguousarray(part.T) for part in (e, u, v)]
-    emos_loop.minimise(*by_point, theta, centre, float(prior), EVALUATIONS, good)
-    theta[~good] = centre
-    theta[:, 2:] = np.abs(theta[:, 2:])
-    return theta, good
-
-
-def _pooled(sample: _Sample) -> tuple[Array, bool]:
-    """Parameters of all points together, in their standardised units."""
-    there = ~np.isnan(sample.e)
-    stride = max(1, -(-int(there.sum()) // POOLED_SAMPLES))
-    e, u, v = (part[there][::stride, None] for part in (sample.e, sample.u, sample.v))
-    theta, good = _minimise(e, u, v, np.array(START), 0.0)
-    return theta[0], bool(good[0])
-
-
-def fit_coefficients(
-    mean: Array,
-    variance: Array,
-    truth: Array,
-    *,
-    prior: float = 2.0,
-    pool: bool = False,
-    least: int = 2,
-) -> Coefficients:
-    """Minimise the mean CRPS over dates at every point.
-
-    Parameters
-    ----------
-    mean, variance, truth
-        (dates, points) float64: ensemble mean, unbiased variance of the members (zeros for one
-        member), and analysis. A date with NaN in one of them does not count at that point.
-    prior
-        Pull towards the coefficients of all points together: a quadratic penalty with the
-        weight of so many dates. It lets two dates do, and is lost among hundreds. Without it
-        a mean or a variance that is constant in training has no say (b = 1, d = 0).
-    pool
-        One set of coefficients for all points; ``prior`` is then of no effect.
-    least
-        Points with gaps and fewer dates than this take the coefficients of ``pool``.
-
-    Returns
-    -------
-    Coefficients, each (points,). Where the search does not converge the point keeps the pooled
-    coefficients and counts in ``failed``.
-
-    Raises
-    ------
-    InputError
-        Shapes differ, no date is left, or there is one date only and no prior.
-    """
-    if not (mean.shape == variance.shape == truth.shape and mean.ndim == 2 and mean.size):
-        raise InputError(f"EMOS: shapes {mean.shape}, {variance.shape}, {truth.shape} do not fit")
-    dates, points = mean.shape
-    there = np.isfinite(mean) & np.isfinite(variance) & np.isfinite(truth)
-    if not there.any():
-        raise InputError("EMOS: no date has both a forecast and an analysis")
-    if pool:
-        one = [part[there][:, None] for part in (mean, variance, truth)]
-        single = fit_coefficients(one[0], one[1], one[2], prior=0.0)
-        a, b, c, d = (np.repeat(part, points) for part in single[:4])
-        return Coefficients(a, b, c, d, single.failed * points)
-    few = there.sum(axis=0) < min(least, dates)
-    if few.any():
-        return _with_few(mean, variance, truth, few, prior)
-    if dates < 2 and prior == 0:
-        raise InputError("EMOS on one training date needs a prior above zero")
-    masked = [np.where(there, part, np.nan) for part in (mean, variance, truth)]
-    sample = _standardise(masked[0], masked[1], masked[2], prior)
-    centre, _ = _pooled(sample)
-    theta, good = _minimise(sample.e, sample.u, sample.v, centre, prior)
-    tilt = np.where(sample.anomaly > 0, theta[:, 1] * sample.error / _positive(sample.anomaly), 0.0)
-    return Coefficients(
-        a=theta[:, 0] * sample.error - tilt * sample.centre,
-        b=1.0 + tilt,
-        c=(theta[:, 2] ** 2 + 1e-6) * sample.error**2,
-        d=np.where(
-            sample.variance > 0,
-            theta[:, 3] ** 2 * sample.error**2 / _positive(sample.variance),
-            0.0,
-        ),
-        failed=int((~good).sum()),
-    )
-
-
-def _with_few(
-    mean: Array, variance: Array, truth: Array, few: NDArray[np.bool_], prior: float
-) -> Coefficients:
-    """Coefficients of their own for the points that are not ``few``, those of all for the rest."""
-    pooled = fit_coefficients(mean, variance, truth, pool=True)
-    if few.all():
-        return pooled._replace(pooled=int(few.sum()))
-    rest = [part[:, ~few] for part in (mean, variance, truth)]
-    own = fit_coefficients(rest[0], rest[1], rest[2], prior=prior, least=1)
-    for into, part in zip(pooled[:4], own[:4], strict=True):
-        into[~few] = part
-    return pooled._replace(failed=own.failed, pooled=int(few.sum()))
+from weatherpp.methods.classical.emos_normal import fit_coefficients, fit_groups
+from weatherpp.methods.classical.regression import (
+    Criterion,
+    Link,
+    LocationScale,
+    Regression,
+    Sample,
+    fit_regression,
+    regression,
+)
 
 
 class EmosSettings(PointSettings):
     """Settings of :class:`LocalEmos`."""
 
-    scope: Literal["local", "global"] = "local"
+    scope: Literal["local", "semi-local", "global"] = Field(
+        default="local",
+        description="points with coefficients of their own, in clusters of alike ones, or together",
+    )
     prior: float = Field(
         default=2.0,
         ge=0,
         description="pull of a grid point towards all points together, in dates",
     )
+    family: Literal[
+        "normal",
+        "logistic",
+        "truncated-normal",
+        "log-normal",
+        "censored-logistic",
+        "squared-censored-logistic",
+        "censored-shifted-gamma",
+    ] = "normal"
+    criterion: Criterion = Field(
+        default="crps", description="what is least over the training dates"
+    )
+    link: Link = Field(
+        default="variance",
+        description="squared scale by the variance of the members, or logarithm by their spread",
+    )
+    dry: float | None = Field(
+        default=None,
+        ge=0,
+        description="the fraction of members up to this amount, in the unit of the field, is a "
+        "predictor",
+    )
+    clusters: int = Field(default=8, ge=2, description="number of clusters of scope semi-local")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> EmosSettings:
+        family = FAMILIES[self.family]
+        if self.dry is not None and not family.mass_at_floor:
+            raise ValueError(
+                f"dry goes with families that give zero a probability, not {family.name}"
+            )
+        if self.link == "log" and not isinstance(
+            regression(self.family, self.link, False), LocationScale
+        ):
+            raise ValueError(
+                f"link log goes with families of a location and a scale, not {family.name}"
+            )
+        return self
 
 
 class LocalEmos(ParameterMethod):
-    """EMOS with coefficients of its own at each grid point (``scope: global``: one set).
+    """EMOS with coefficients of its own at each grid point, or in clusters, or of all together.
 
-    With one member the variance is constant (d = 0). :meth:`mean_spread` gives the two fields
-    for those who build on them.
+    With one member the variance is constant (d = 0). The normal family with the CRPS, the
+    default, has a fast search of its own.
     """
 
     name: ClassVar[str] = "emos"
     Settings = EmosSettings
+
+    @property
+    def model(self) -> Regression | None:
+        """How the parameters hang on the ensemble; None where the fast search is enough."""
+        own: EmosSettings = self.settings
+        if (own.family, own.criterion, own.link) == ("normal", "crps", "variance"):
+            return None
+        return regression(own.family, own.link, own.dry is not None)
 
     def fit(self, data: FitData) -> Self:
         """Coefficients from the training dates.
@@ -234,35 +116,76 @@ class LocalEmos(ParameterMethod):
         Raises
         ------
         InputError
-            No training dates, no analyses, NaN, or different grids.
+            No training dates, no analyses, NaN, different grids, or analyses that the family
+            gives no probability.
         """
         mean, truth = training_pairs(data, self.name)
         members = on_dates(target_members(data.forecast, self.target), data.train, "forecast")
-        spread = complete(_spread(members).load(), "forecast")
         grid = mean.isel(time=0, drop=True)
-        flat = [
-            part.transpose("time", *grid.dims)
-            .values.astype(np.float64)
-            .reshape(len(data.train), -1)
-            for part in (mean, spread, truth)
-        ]
-        fit = fit_coefficients(
-            flat[0],
-            flat[1] ** 2,
-            flat[2],
-            prior=self.settings.prior,
-            pool=self.settings.scope == "global",
-            least=self.settings.least_dates,
-        )
+
+        def flat(part: xr.DataArray) -> Array:
+            values = part.transpose("time", *grid.dims).values
+            return values.astype(np.float64).reshape(len(data.train), -1)
+
+        own: EmosSettings = self.settings
+        obs, centre = flat(truth), flat(mean)
+        groups = self._groups(centre, obs, data.seed)
+        model = self.model
+        if model is None:
+            variance = flat(complete(_spread(members).load(), "forecast")) ** 2
+            if own.scope == "local":
+                found = fit_coefficients(
+                    centre, variance, obs, prior=own.prior, least=own.least_dates
+                )
+            else:
+                found = fit_groups(centre, variance, obs, groups)
+            coefficients = dict(zip("abcd", found[:4], strict=True))
+            failed, pooled = found.failed, found.pooled
+        else:
+            centre, sd, dry = (
+                flat(complete(part.load(), "forecast")) for part in self._predictors(members)
+            )
+            sample = Sample(centre, sd, dry, obs)
+            coefficients, failed, pooled = fit_regression(
+                model, sample, groups, criterion=own.criterion, prior=own.prior
+            )
         fields = {
             name: xr.DataArray(values.reshape(grid.shape), dims=grid.dims, coords=grid.coords)
-            for name, values in zip("abcd", fit[:4], strict=True)
+            for name, values in coefficients.items()
         }
-        units = truth.attrs.get("units", "1")
-        fields["a"].attrs["units"], fields["c"].attrs["units"] = units, f"({units})2"
-        counts = {"dates": len(data.train), "not_converged": fit.failed, "pooled": fit.pooled}
+        if model is None:
+            units = truth.attrs.get("units", "1")
+            fields["a"].attrs["units"], fields["c"].attrs["units"] = units, f"({units})2"
+        if own.scope == "semi-local":
+            fields["cluster"] = grid.copy(data=groups.reshape(grid.shape)).drop_attrs()
+        pooled = 0 if own.scope == "global" else pooled  # all of them, as asked for
+        counts = {"dates": len(data.train), "not_converged": failed, "pooled": pooled}
         self.parameters = xr.Dataset(fields, attrs=counts)
         return self
+
+    def _groups(self, mean: Array, truth: Array, seed: int) -> NDArray[np.intp]:
+        """Group of each point; below zero for those that take the coefficients of all."""
+        own: EmosSettings = self.settings
+        if own.scope == "global":
+            return np.full(truth.shape[1], -1)
+        few = np.isfinite(truth).sum(axis=0) < min(own.least_dates, truth.shape[0])
+        if own.scope == "local":
+            groups = np.arange(truth.shape[1])
+        else:
+            groups = clusters(truth, truth - mean, ~few, own.clusters, seed)
+        return np.where(few, -1, groups)
+
+    def _predictors(self, members: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray]:
+        """Mean and spread of the members, on the scale of the location, and the dry fraction."""
+        family, dry = FAMILIES[self.settings.family], self.settings.dry
+        fraction = xr.zeros_like(members.isel(number=0, drop=True))
+        if dry is not None:
+            fraction = (members <= dry).mean("number").where(members.notnull().all("number"))
+        if family.floor == 0:
+            members = members.clip(min=0, keep_attrs=True)  # rounding of packed fields
+        if family.powers[0] != 1:
+            members = (members ** family.powers[0]).assign_attrs(members.attrs)
+        return ensemble_mean(members), _spread(members), fraction.assign_attrs(members.attrs)
 
     def mean_spread(self, forecast: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
         """Calibrated mean and standard deviation, (time, grid...), in the type of the forecast.
@@ -272,21 +195,22 @@ class LocalEmos(ParameterMethod):
         InputError
             Not fitted, or another grid.
         """
+        dist = self.predict(forecast)
+        return distribution.mean(dist), distribution.spread(dist)
+
+    def predict(self, forecast: xr.Dataset) -> xr.Dataset:
+        """Distribution of the family, in the type of the forecast."""
         members = target_members(forecast, self.target)
         parameters = self.fitted()
         same_grid(parameters, members)
-        mean, spread = ensemble_mean(members), _spread(members)
-        centre = parameters["a"] + parameters["b"] * mean
-        sd = (parameters["c"] + parameters["d"] * spread.astype(np.float64) ** 2) ** 0.5
-        return (
-            centre.transpose(*mean.dims).astype(members.dtype).assign_attrs(mean.attrs),
-            sd.transpose(*mean.dims).astype(members.dtype).assign_attrs(mean.attrs),
-        )
-
-    def predict(self, forecast: xr.Dataset) -> xr.Dataset:
-        """Normal distribution, in the type of the forecast."""
-        mean, spread = self.mean_spread(forecast)
-        return distribution.normal(mean, spread, **self.dist_attrs())
+        own: EmosSettings = self.settings
+        model = regression(own.family, own.link, own.dry is not None)
+        mean, sd, dry = (part.astype(np.float64) for part in self._predictors(members))
+        coefficients = {name: parameters[name] for name in model.names}
+        found = [p.transpose(*mean.dims) for p in model.parameters(coefficients, mean, sd, dry)]
+        like = mean.astype(members.dtype).assign_attrs(members.attrs)
+        named = dict(zip(model.family.parameters, found, strict=True))
+        return distribution.parametric(own.family, named, like, **self.dist_attrs())
 
 
 def _spread(members: xr.DataArray) -> xr.DataArray:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, NamedTuple
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import nn
 
 from weatherpp.errors import ConfigError
+from weatherpp.methods.neural.arrange import arrange
+from weatherpp.methods.neural.networks.bias import Local, LocallyConnected, TileNet, UNet2d
+from weatherpp.methods.neural.networks.inception import InceptionNet
 from weatherpp.methods.neural.networks.padding import Topology
 from weatherpp.methods.neural.networks.residual import ResidualNet
+from weatherpp.methods.neural.networks.sets import SetNet
+from weatherpp.methods.neural.networks.stack import Stack
+from weatherpp.methods.neural.networks.temporal import TemporalNet
 from weatherpp.methods.neural.networks.unet3d import LevelStack, UNet3d
 from weatherpp.methods.neural.samples import Block, Kind
 from weatherpp.recipe import Strict
@@ -30,6 +36,12 @@ class Training(Strict):
     learning_rate: float = Field(default=5e-3, gt=0, description="highest rate, after warming up")
     weight_decay: float = Field(default=0.1, ge=0, description="of AdamW")
     warm_up: float = Field(default=0.1, ge=0, lt=1, description="share of the steps")
+    schedule: Literal["cosine", "constant", "plateau"] = Field(
+        default="cosine", description="of the learning rate, after warming up; plateau lowers it "
+        "by factor where the validation loss stands still"
+    )  # fmt: skip
+    factor: float = Field(default=0.3, gt=0, lt=1, description="of the schedule plateau")
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     clip: float = Field(default=1.0, gt=0, description="highest norm of the gradient")
     average: float = Field(
         default=0.95, ge=0, lt=1, description="memory of the running mean of the weights"
@@ -40,9 +52,20 @@ class Training(Strict):
 class NeuralSettings(Strict):
     """Settings of all neural methods; an empty choice of predictors means all there are."""
 
-    network: Literal["residual", "unet3d"] = "residual"
+    network: Literal[
+        "residual", "set", "unet3d", "unet2d", "local", "tiles", "inception", "temporal"
+    ] = "residual"
     width: int = Field(default=24, ge=1, description="channels of the network's first stage")
-    depth: int = Field(default=2, ge=0, description="residual blocks, or poolings of the U-Net")
+    depth: int = Field(default=2, ge=0, description="blocks, layers or cells; U-Nets: poolings")
+    mixing: Literal["mean", "attention"] = Field(
+        default="mean", description="set: how members see each other"
+    )
+    heads: int = Field(default=1, ge=1, description="set: heads of the attention; divide width")
+    local: bool = Field(default=False, description="unet2d: a locally connected layer behind it")
+    penalty: float = Field(default=1.0, ge=0, description="local: on weights that differ nearby")
+    grid_tiles: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] = Field(
+        default=(3, 9), description="tiles: number along rows and columns"
+    )
     stride: Literal[1, 2] = Field(default=2, description="of the U-Net's first stage")
     dropout: float = Field(default=0.2, ge=0, lt=1)
     rows: bool = Field(default=True, description="linear weights of their own in each row")
@@ -63,6 +86,12 @@ class NeuralSettings(Strict):
     memory: float = Field(default=4.0, gt=0, description="GB of predictors to hold in memory")
     training: Training = Training()
 
+    @model_validator(mode="after")
+    def _divides(self) -> NeuralSettings:
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is no multiple of heads {self.heads}")
+        return self
+
 
 def pick_device(device: str) -> torch.device:
     """Device for ``auto``, ``cpu`` or ``cuda``.
@@ -79,14 +108,26 @@ def pick_device(device: str) -> torch.device:
     return torch.device(device)
 
 
+class Place(NamedTuple):
+    """Where a network is to work.
+
+    Attributes
+    ----------
+    shape
+        Rows and columns of the grid.
+    topology
+        How its edges are joined.
+    level
+        Of the target, hPa; None for a field without levels.
+    """
+
+    shape: tuple[int, int]
+    topology: Topology
+    level: int | None
+
+
 def build_network(
-    settings: NeuralSettings,
-    blocks: list[Block],
-    others: int,
-    outputs: int,
-    rows: int,
-    topology: Topology,
-    target_level: int | None,
+    settings: NeuralSettings, blocks: list[Block], others: int, outputs: int | None, place: Place
 ) -> nn.Module:
     """Untrained network mapping (batch, field, rows, columns) to (batch, output, rows, columns).
 
@@ -94,54 +135,56 @@ def build_network(
     ----------
     settings
         Network, width, depth and so on.
-    blocks, others, target_level
-        Fields, as for :func:`level_table`.
+    blocks, others
+        Fields, and number of fields behind them.
     outputs
-        Number of output fields.
-    rows, topology
-        Of the grid.
+        Number of output fields; None for one a member.
+    place
+        Where it is to work.
     """
     width, depth, dropout = settings.width, settings.depth, settings.dropout
+    count = sum(len(block.names) for block in blocks) + others
+    shape, topology, _ = place
+    rows = 0 if settings.tile or not settings.rows else shape[0]
+    sizes = (width, depth, topology)
+    if settings.network == "set":
+        table, _ = arrange(blocks, "layer", others)
+        own = (len(table) - others, others, outputs or 1, *sizes, dropout, rows)
+        net = SetNet(*own, settings.mixing, settings.heads, pooled=outputs is not None)
+        return Stack(net, table)
+    if outputs is None:
+        raise ConfigError(f"network {settings.network} has no output for each member; use set")
     if settings.network == "residual":
-        channels = sum(len(block.names) for block in blocks) + others
-        own_rows = 0 if settings.tile or not settings.rows else rows
-        return ResidualNet(channels, outputs, width, depth, topology, dropout, own_rows)
-    table, level = level_table(blocks, others, target_level)
-    net = UNet3d(len(table), outputs, width, depth, topology, settings.stride, dropout, level)
-    return LevelStack(net, table)
+        return ResidualNet(count, outputs, *sizes, dropout, rows)
+    if settings.network == "inception":
+        return InceptionNet(count, outputs, *sizes, dropout)
+    if settings.network == "tiles":
+        return TileNet(count, outputs, *sizes, settings.grid_tiles)
+    if settings.network == "temporal":
+        table, _ = arrange(blocks, "hour", others)
+        return Stack(TemporalNet(len(table), outputs, *sizes, dropout), table)
+    if settings.network == "unet3d":
+        table, levels = arrange(blocks, "level", others)
+        at = levels.index(place.level) if place.level in levels else len(levels) - 1
+        unet = UNet3d(len(table), outputs, *sizes, settings.stride, dropout, at)
+        return LevelStack(unet, table)
+    return _bias_network(settings, count, outputs, place)
 
 
-def level_table(
-    blocks: list[Block], others: int, target_level: int | None
-) -> tuple[list[list[int]], int]:
-    """Which field stands in (channel, level) of the U-Net's stack.
+def _bias_network(settings: NeuralSettings, count: int, outputs: int, place: Place) -> nn.Module:
+    """The U-Net, the locally connected network, or one behind the other."""
+    alone = settings.network == "local"
+    behind = alone or settings.local
 
-    Parameters
-    ----------
-    blocks
-        Their fields come first, in the order of their names.
-    others
-        Number of fields behind them; they stand on all levels.
-    target_level
-        hPa, or None for a field without levels.
+    def unet(out: int, zero: bool) -> UNet2d:
+        size = (settings.width, settings.depth, place.topology, settings.dropout)
+        return UNet2d(count, out, *size, zero)
 
-    Returns
-    -------
-    Table for :class:`LevelStack`, and the index of the target's level (the last if it is none
-    of the predictors': the one next to the ground).
-    """
-    levels = sorted({level for block in blocks for level in block.levels}) or [0]
-    table: list[list[int]] = []
-    start = 0
-    for block in blocks:
-        count = max(1, len(block.levels))
-        for first in range(start, start + len(block.names), count):
-            if block.levels:
-                at = {level: first + place for place, level in enumerate(block.levels)}
-                table.append([at.get(level, -1) for level in levels])
-            else:
-                table.append([first] * len(levels))
-        start += len(block.names)
-    table += [[start + number] * len(levels) for number in range(others)]
-    level = levels.index(target_level) if target_level in levels else len(levels) - 1
-    return table, level
+    if not behind:
+        return unet(outputs, True)
+    if settings.tile:
+        raise ConfigError("a locally connected network cannot be trained on cuts; set tile: 0")
+    inner = None if alone else unet(settings.width, False)
+    channels = count if alone else settings.width
+    last = LocallyConnected(channels, outputs, place.shape, place.topology.periodic)
+    return Local(inner, last, settings.penalty)

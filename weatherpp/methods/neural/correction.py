@@ -10,6 +10,7 @@ import csv
 import dataclasses
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -19,19 +20,22 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 from pydantic import BaseModel
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from weatherpp import distribution
 from weatherpp.data import netcdf
+from weatherpp.data.chunks import Fields
 from weatherpp.data.fields import ensemble_mean, select
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.methods.base import FitData, Method, load_model, method_class, silent
-from weatherpp.methods.neural.build import Curve, NeuralSettings, build_network, pick_device
+from weatherpp.methods.neural.arrange import arrange
+from weatherpp.methods.neural.build import Curve, NeuralSettings, Place, build_network, pick_device
 from weatherpp.methods.neural.networks.padding import Topology
+from weatherpp.methods.neural.networks.stack import Stack
 from weatherpp.methods.neural.samples import (
     Batch,
     Block,
+    Kind,
     Samples,
     area_weights,
     assemble,
@@ -42,6 +46,7 @@ from weatherpp.methods.neural.samples import (
     topology_of,
 )
 from weatherpp.methods.neural.standardise import local_standardisation
+from weatherpp.methods.neural.weights import NETWORKS, load_networks, save_networks
 
 Floats = NDArray[np.float64]
 # a base spread below this share of its mean is raised to it: errors are counted in base spreads
@@ -51,6 +56,7 @@ LEAST_DATES = 30
 # the logarithm of the factor on the spread stays within this
 LARGEST_FACTOR = 2.0
 PREDICT_BATCH = 16
+WIDE_BASES = ("ridge",)
 
 
 class Correction(Method):
@@ -66,7 +72,7 @@ class Correction(Method):
     """
 
     Settings: ClassVar[type[BaseModel]] = NeuralSettings
-    outputs: int
+    outputs: int | None
     base_method: str
 
     def __init__(self, target: Any, settings: Any = None):
@@ -99,8 +105,16 @@ class Correction(Method):
         """Loss in the units of the target."""
 
     @abstractmethod
-    def _correct(self, output: Floats, mean: Floats, spread: Floats) -> tuple[Floats, Floats]:
-        """Mean and spread of the result from the network's output and the base."""
+    def _result(
+        self, output: Floats, mean: Floats, spread: Floats, field: xr.DataArray
+    ) -> xr.Dataset:
+        """Predictive distribution from the network's output, the base and the members."""
+
+    def _more(
+        self, field: xr.DataArray, goal: Floats, mean: Floats, spread: Floats, train: NDArray[Any]
+    ) -> dict[str, Floats]:
+        """What else the loss needs of each date; ``train`` says which dates are for training."""
+        return {}
 
     # fit
 
@@ -122,9 +136,8 @@ class Correction(Method):
             raise ConfigError(f"method {self.name}: tile is for limited areas; set tile: 0")
         times = data.train.union(data.valid)
         forecast = data.forecast.sel(time=times)
-        self.blocks = plan(
-            forecast, settings.predictors, settings.variables, settings.levels, settings.leads
-        )
+        kinds: tuple[Kind, ...] = ("members",) if self._over_members else settings.predictors
+        self.blocks = plan(forecast, kinds, settings.variables, settings.levels, settings.leads)
         data.progress(f"{self.name}: reading predictors", 0, 1)
         predictors = in_memory(assemble(forecast, self.blocks), settings.memory * 1e9, data.cache)
         self.inputs = self._standardise(predictors.sel(time=data.train), data.static, field)
@@ -135,9 +148,15 @@ class Correction(Method):
         self.scale = float(np.nanmean(spread[at_train]))
         spread = np.maximum(spread, LEAST_SPREAD * self.scale)
         goal = self._goal(data).transpose("time", *plane(field)).sel(time=times).values
-        members, weights = self._members(forecast), area_weights(field)
+        field = self._field(data.forecast)
+        dated = {
+            "extra": self._extra(self._members(field), mean, spread),
+            **self._goals(goal, mean, spread, area_weights(field)),
+        }
+        more = self._more(field, goal, mean, spread, at_train)
+        dated |= {name: torch.from_numpy(each.astype(np.float32)) for name, each in more.items()}
         parts = [
-            self._samples(predictors[at], members[at], mean[at], spread[at], goal[at], weights)
+            self._dataset(predictors[at], {name: each[at] for name, each in dated.items()})
             for at in (at_train, ~at_train)
             if at.any()
         ]
@@ -145,24 +164,32 @@ class Correction(Method):
         return self
 
     def _in_memory(self, data: FitData, times: pd.DatetimeIndex) -> FitData:
-        """The target field alone, loaded once: the base is fitted to it several times."""
-        forecast = data.forecast[[self.target.variable]].sel(time=times)
-        for dim, value in (("step", self.target.lead), ("level", self.target.level)):
-            if dim in forecast.dims:
-                forecast = forecast.sel({dim: [value]})
+        """The target field alone, loaded once: the base is fitted to it several times.
+
+        A base that looks at other fields too gets the forecast as it is.
+        """
+        forecast = data.forecast.sel(time=times)
+        if self.base_method not in WIDE_BASES:
+            forecast = forecast[[self.target.variable]]
+            for dim, value in (("step", self.target.lead), ("level", self.target.level)):
+                if dim in forecast.dims:
+                    forecast = forecast.sel({dim: [value]})
+            forecast = forecast.load()
         truth = None if data.truth is None else data.truth.load()
-        return dataclasses.replace(
-            data, forecast=forecast.load(), full=data.full.load(), truth=truth
-        )
+        return dataclasses.replace(data, forecast=forecast, full=data.full.load(), truth=truth)
 
     def _field(self, forecast: xr.Dataset) -> xr.DataArray:
         field = select(forecast, self.target.variable, self.target.level, self.target.lead)
-        return field.transpose("time", "number", *plane(field))
+        return field.transpose("time", "number", *plane(field)).sortby("number")
 
-    def _members(self, forecast: xr.Dataset) -> Floats:
+    def _members(self, field: xr.DataArray) -> Floats:
         """Members' mean of the target field, shape (time, rows, columns)."""
-        mean = ensemble_mean(self._field(forecast).sortby("number"))
-        return np.asarray(mean.values, np.float64)
+        return np.asarray(ensemble_mean(field).values, np.float64)
+
+    @property
+    def _over_members(self) -> bool:
+        """Whether the network takes any number of members, in any order."""
+        return bool(self.settings.network == "set")
 
     def _standardise(
         self, predictors: xr.DataArray, static: xr.Dataset, field: xr.DataArray
@@ -178,6 +205,8 @@ class Correction(Method):
         shape = tuple(field.sizes[dim] for dim in plane(field))
         stack = np.stack(list(constant.values())) if constant else np.zeros((0, *shape), np.float32)
         names = [name for block in self.blocks for name in block.names]
+        if self._over_members:
+            inputs, names = _alike(inputs, self.blocks)
         return inputs.assign(constant=(("field", *plane(field)), stack)).assign_coords(
             predictor=names, field=np.array(list(constant), dtype=str)
         )
@@ -217,27 +246,29 @@ class Correction(Method):
         fields = np.stack([(members - mean) / spread, np.log(spread / self.scale)], axis=1)
         return torch.from_numpy(np.nan_to_num(fields.astype(np.float32)))
 
-    def _samples(
-        self,
-        predictors: xr.DataArray,
-        members: Floats,
-        mean: Floats,
-        spread: Floats,
-        goal: Floats,
-        weights: Floats,
-    ) -> Samples:
+    def _goals(
+        self, goal: Floats, mean: Floats, spread: Floats, weights: Floats
+    ) -> dict[str, Tensor]:
+        """What the loss compares with, where it is, and how much each point counts."""
         relative = self._relative(goal, mean, spread)
         valid = np.isfinite(relative)
-        dated = {
-            "extra": self._extra(members, mean, spread),
-            "goal": torch.from_numpy(np.where(valid, relative, 0).astype(np.float32)),
-            "unit": torch.from_numpy(np.where(valid, spread / self.scale, 1).astype(np.float32)),
-            "weight": torch.from_numpy((weights * valid).astype(np.float32)),
+        fields = {
+            "goal": np.where(valid, relative, 0),
+            "unit": np.where(valid, spread / self.scale, 1),
+            "weight": weights * valid,
         }
-        return self._dataset(predictors, dated)
+        return {name: torch.from_numpy(each.astype(np.float32)) for name, each in fields.items()}
 
-    def _dataset(self, predictors: xr.DataArray, dated: dict[str, Tensor]) -> Samples:
+    def _dataset(
+        self,
+        predictors: xr.DataArray,
+        dated: dict[str, Tensor],
+        blocks: Sequence[Block] | None = None,
+    ) -> Samples:
         mean, std, constant = (self.inputs[name].values for name in ("mean", "std", "constant"))
+        if self._over_members:
+            at = _places(self.blocks if blocks is None else blocks)
+            mean, std = mean[at], std[at]
         return Samples(predictors, mean, std, constant, dated)
 
     def _train(self, data: FitData, samples: Samples, valid: Samples | None) -> None:
@@ -248,7 +279,7 @@ class Correction(Method):
         self.nets, self.curve = [], []
         for number in range(settings.seeds):
             seed = 1000 * data.seed + number
-            samples.cut(settings.tile, settings.tiles, seed)
+            samples.cut(settings.tile, settings.tiles)
             net, curve = train(
                 self._network,
                 self._loss,
@@ -259,6 +290,7 @@ class Correction(Method):
                 device=data.device,
                 progress=data.progress,
                 description=f"{self.name} {self.target.name}, network {number + 1}",
+                keep=data.keep and data.keep / f"network-{number + 1}.safetensors",
             )
             self.nets.append(net)
             self._record(number, curve)
@@ -269,15 +301,18 @@ class Correction(Method):
             self.curve.append((number, epoch, first, second))
 
     def _network(self) -> nn.Module:
-        rows, others = self.inputs["mean"].shape[-2], 2 + self.inputs.sizes["field"]
-        return build_network(
-            self.settings, self.blocks, others, self.outputs, rows, self.topology, self.target.level
-        )
+        rows, columns = self.inputs["mean"].shape[-2:]
+        others = 2 + self.inputs.sizes["field"]
+        place = Place((rows, columns), self.topology, self.target.level)
+        return build_network(self.settings, self.blocks, others, self.outputs, place)
 
     # predict
 
     def predict(self, forecast: xr.Dataset) -> xr.Dataset:
-        """Normal distribution, dims (time, grid...), units of the target.
+        """Predictive distribution, dims (time, grid...), units of the target.
+
+        A network over members takes other members, and another number of them, than it was
+        fitted with.
 
         Raises
         ------
@@ -294,21 +329,27 @@ class Correction(Method):
             )
         mean, spread = self._base_values(self.base, forecast)
         spread = np.maximum(spread, LEAST_SPREAD * self.scale)
-        predictors = in_memory(assemble(forecast, self.blocks), self.settings.memory * 1e9)
-        extra = self._extra(self._members(forecast), mean, spread)
-        samples = self._dataset(predictors, {"extra": extra})
-        output = self._run(samples)
-        values = self._correct(output, mean, spread)
-        result = ensemble_mean(field)
-        new_mean, new_spread = (result.copy(data=v.astype(result.dtype)) for v in values)
-        return distribution.normal(
-            new_mean, new_spread, variable=self.target.variable, target=self.target.name
-        )
+        blocks = [self._with_members(block, field) for block in self.blocks]
+        predictors = in_memory(assemble(forecast, blocks), self.settings.memory * 1e9)
+        extra = self._extra(self._members(field), mean, spread)
+        samples = self._dataset(predictors, {"extra": extra}, blocks)
+        nets = self.nets
+        if blocks != self.blocks:
+            table, _ = arrange(blocks, "layer", 2 + self.inputs.sizes["field"])
+            nets = [net.arranged(table) for net in nets if isinstance(net, Stack)]
+        return self._result(self._run(samples, nets), mean, spread, field)
 
-    def _run(self, samples: Samples) -> Floats:
+    def _with_members(self, block: Block, field: xr.DataArray) -> Block:
+        """The block with the members there are, if the network takes any."""
+        if not self._over_members:
+            return block
+        numbers = tuple(int(number) for number in field["number"].values)
+        return dataclasses.replace(block, members=numbers)
+
+    def _run(self, samples: Samples, nets: Sequence[nn.Module]) -> Floats:
         """Mean output of the networks, shape (time, output, rows, columns)."""
         device = pick_device(self.device)
-        nets = [net.to(device) for net in self.nets]
+        nets = [net.to(device) for net in nets]
         parts = []
         with torch.inference_mode():
             for start in range(0, len(samples), PREDICT_BATCH):
@@ -321,12 +362,7 @@ class Correction(Method):
     # model folder
 
     def _save(self, folder: Path) -> dict[str, Any]:
-        weights = {
-            f"{number}.{name}": value.cpu().contiguous()
-            for number, net in enumerate(self.nets)
-            for name, value in net.state_dict().items()
-        }
-        save_file(weights, folder / "networks.safetensors")
+        save_networks(self.nets, folder / NETWORKS)
         netcdf.write(self.inputs, folder / "inputs.nc")
         self.base.save(folder / "base", {})
         with (folder / "training.csv").open("w", newline="", encoding="utf-8") as file:
@@ -345,28 +381,34 @@ class Correction(Method):
         self.scale = float(extra["scale"])
         self.inputs = xr.load_dataset(folder / "inputs.nc", engine="netcdf4")
         self.base = load_model(folder / "base")
-        try:
-            weights = load_file(folder / "networks.safetensors")
-            self.nets = [self._network().eval() for _ in range(self.settings.seeds)]
-            for number, net in enumerate(self.nets):
-                start = f"{number}."
-                own = {k.removeprefix(start): v for k, v in weights.items() if k.startswith(start)}
-                net.load_state_dict(own)
-        except Exception as error:  # safetensors and torch raise types of their own
-            raise ValueError(f"networks.safetensors: {str(error).splitlines()[0]}") from None
+        self.nets = load_networks(self._network, self.settings.seeds, folder / NETWORKS)
         with (folder / "training.csv").open(newline="", encoding="utf-8") as file:
             rows = list(csv.reader(file))[1:]
         self.curve = [(int(a), int(b), float(c), float(d)) for a, b, c, d in rows]
 
 
-def limited(logarithm: Tensor) -> Tensor:
-    """Keep the logarithm of a factor within +-``LARGEST_FACTOR``, smoothly."""
-    return LARGEST_FACTOR * torch.tanh(logarithm / LARGEST_FACTOR)
+def _alike(inputs: xr.Dataset, blocks: Sequence[Block]) -> tuple[xr.Dataset, list[str]]:
+    """Statistics that all members share, and names such as ``member:z500@48h``."""
+    at = _places(blocks)
+    mean, std = (inputs[name].values for name in ("mean", "std"))
+    parts = [np.flatnonzero(at == place) for place in range(at.max() + 1)]
+    common = np.stack([mean[part].mean(axis=0) for part in parts])
+    squares = np.stack([(std[part] ** 2 + mean[part] ** 2).mean(axis=0) for part in parts])
+    dims = inputs["mean"].dims
+    out = xr.Dataset({"mean": (dims, common), "std": (dims, np.sqrt(squares - common**2))})
+    names = [f"member:{name}" for block in blocks for name in Fields(*block.fields).names]
+    return out.astype(np.float32), names
 
 
-def factor(logarithm: Floats) -> Floats:
-    """The factor of :func:`limited`, in numpy."""
-    return np.exp(LARGEST_FACTOR * np.tanh(logarithm / LARGEST_FACTOR))
+def _places(blocks: Sequence[Block]) -> NDArray[np.int64]:
+    """Which of the fields of a member each predictor is."""
+    places: list[int] = []
+    start = 0
+    for block in blocks:
+        count = len(Fields(*block.fields).names)
+        places += [start + number for _ in block.members for number in range(count)]
+        start += count
+    return np.array(places)
 
 
 def root(loss: float) -> float:

@@ -101,8 +101,8 @@ def ensemble_crps(members: Tensor, truth: Tensor, alpha: float = 0.0) -> Tensor:
     rank = torch.arange(count, device=away.device, dtype=dtype)
     share = (2 * rank - (count - 1)) * (1 - (1 - alpha) / count) / (count * (count - 1))
     sorted_away = away.sort(dim=1).values
-    pairs = torch.tensordot(sorted_away.movedim(1, -1), share, dims=1)
-    return away.abs().mean(dim=1) - pairs
+    score: Tensor = away.abs().mean(dim=1) - torch.tensordot(sorted_away, share, ([1], [0]))
+    return score
 
 
 def quantile_crps(quantiles: Tensor, levels: Tensor, truth: Tensor) -> Tensor:
@@ -133,7 +133,8 @@ def _squares(z: Tensor) -> Tensor:
     """Integral of the squared normal distribution function up to ``z``."""
     bell = torch.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
     below = torch.special.ndtr(z)
-    return below * (z * below + 2 * bell) - torch.special.ndtr(ROOT_2 * z) / ROOT_PI
+    out: Tensor = below * (z * below + 2 * bell) - torch.special.ndtr(ROOT_2 * z) / ROOT_PI
+    return out
 
 
 def gaussian_upper_crps(mean: Tensor, spread: Tensor, truth: Tensor, threshold: Tensor) -> Tensor:
@@ -158,7 +159,8 @@ def gaussian_upper_crps(mean: Tensor, spread: Tensor, truth: Tensor, threshold: 
     mean, spread, truth, threshold = (v.to(dtype) for v in (mean, spread, truth, threshold))
     scale = spread.clamp_min(FINEST)
     z, t = (torch.maximum(truth, threshold) - mean) / scale, (threshold - mean) / scale
-    return scale * (_squares(z) - _squares(t) + _squares(-z))
+    score: Tensor = scale * (_squares(z) - _squares(t) + _squares(-z))
+    return score
 
 
 def weighted_mean(values: Tensor, weights: Tensor) -> Tensor:

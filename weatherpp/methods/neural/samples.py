@@ -50,12 +50,16 @@ class Block:
         return cls(content["variable"], **lists)
 
     @property
+    def fields(self) -> tuple[str, tuple[int, ...], tuple[float, ...]]:
+        """Variable, levels and lead times, without the statistics or members taken of them."""
+        return self.variable, self.levels, self.hours
+
+    @property
     def names(self) -> list[str]:
         """Names such as ``spread:z500@48h``, in the order of :func:`assemble`."""
         layers: list[str] = [kind for kind in self.kinds if kind != "members"]
         layers += [f"member{number}" for number in self.members]
-        fields = Fields(self.variable, self.levels, self.hours)
-        return [f"{layer}:{name}" for layer in layers for name in fields.names]
+        return [f"{layer}:{name}" for layer in layers for name in Fields(*self.fields).names]
 
 
 def plane(field: xr.DataArray | xr.Dataset) -> tuple[str, str]:
@@ -68,9 +72,10 @@ def plane(field: xr.DataArray | xr.Dataset) -> tuple[str, str]:
     """
     dims = grid_dims(field)
     if len(dims) != 2:
+        remedy = "; method drn is for stations" if "station" in field.dims else ""
         raise InputError(
             "networks need a grid (latitude, longitude or y, x); the data have the dimensions "
-            f"{', '.join(str(dim) for dim in field.dims)}"
+            f"{', '.join(str(dim) for dim in field.dims)}{remedy}"
         )
     return dims[0], dims[1]
 
@@ -287,16 +292,21 @@ class Samples(Dataset[Batch]):
         self.dated = dict(dated)
         self.extra = self.dated.pop("extra", None)
         self.tile, self.tiles = 0, 1
-        self.generator = torch.Generator()
+        self.corners = torch.empty(0, 2)
         self.ready: Tensor | None = None
         if predictors.chunks is None:
             self.ready = self._channels(list(range(predictors.sizes["time"])))
 
-    def cut(self, tile: int, tiles: int, seed: int) -> None:
+    def cut(self, tile: int, tiles: int) -> None:
         """Give random squares of ``tile`` points, ``tiles`` of each date an epoch; 0 for whole
-        fields. ``seed`` decides where."""
+        fields."""
         self.tile, self.tiles = tile, tiles if tile else 1
-        self.generator.manual_seed(seed)
+        self.reseed(0)
+
+    def reseed(self, seed: int) -> None:
+        """Decide where the squares of each sample lie."""
+        generator = torch.Generator().manual_seed(seed)
+        self.corners = torch.rand(len(self), 2, generator=generator)
 
     def __len__(self) -> int:
         return int(self.predictors.sizes["time"]) * self.tiles
@@ -322,14 +332,14 @@ class Samples(Dataset[Batch]):
         dates = [index % self.predictors.sizes["time"] for index in indices]
         batch = {name: value[dates] for name, value in self.dated.items()}
         batch["x"] = self._channels(dates) if self.ready is None else self.ready[dates]
-        return self._cut(batch) if self.tile else batch
+        return self._cut(batch, indices) if self.tile else batch
 
-    def _cut(self, batch: Batch) -> Batch:
-        """The same random square out of all tensors of each sample."""
-        count, *_, height, width = batch["x"].shape
+    def _cut(self, batch: Batch, indices: list[int]) -> Batch:
+        """The same square out of all tensors of each sample."""
+        height, width = batch["x"].shape[-2:]
         high, wide = min(self.tile, height), min(self.tile, width)
-        top = torch.randint(height - high + 1, (count,), generator=self.generator).tolist()
-        left = torch.randint(width - wide + 1, (count,), generator=self.generator).tolist()
+        room = torch.tensor([height - high + 1, width - wide + 1])
+        top, left = (self.corners[indices] * room).long().T.tolist()
         return {
             name: torch.stack(
                 [

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import numpy as np
 import xarray as xr
 from pydantic import Field
 from torch import Tensor
 
-from weatherpp.data.fields import ensemble_spread
+from weatherpp import distribution
+from weatherpp.data.fields import ensemble_mean, ensemble_spread
 from weatherpp.methods.base import FitData
 from weatherpp.methods.neural.build import NeuralSettings, Training
-from weatherpp.methods.neural.correction import (
-    Correction,
-    Floats,
-    factor,
-    limited,
-    root,
-)
+from weatherpp.methods.neural.correction import Correction, Floats, root
+from weatherpp.methods.neural.heads import factor, limited
 from weatherpp.methods.neural.losses import weighted_mean
 from weatherpp.methods.neural.samples import Batch, Kind
 
@@ -68,7 +63,7 @@ class SpreadNet(Correction):
 
     def _base_values(self, base: Any, forecast: xr.Dataset) -> tuple[Floats, Floats]:
         _, spread = super()._base_values(base, forecast)
-        return self._members(forecast), spread
+        return self._members(self._field(forecast)), spread
 
     def _relative(self, goal: Floats, mean: Floats, spread: Floats) -> Floats:
         return goal / spread
@@ -80,5 +75,13 @@ class SpreadNet(Correction):
     def _score(self, loss: float) -> float:
         return root(loss) * self.scale
 
-    def _correct(self, output: Floats, mean: Floats, spread: Floats) -> tuple[Floats, Floats]:
-        return mean, np.asarray(spread * factor(output[:, 0]))
+    def _result(
+        self, output: Floats, mean: Floats, spread: Floats, field: xr.DataArray
+    ) -> xr.Dataset:
+        like = ensemble_mean(field)
+        parts = (mean, spread * factor(output[:, 0]))
+        return distribution.normal(
+            *(like.copy(data=each.astype(like.dtype)) for each in parts),
+            variable=self.target.variable,
+            target=self.target.name,
+        )

@@ -21,7 +21,7 @@ import pandas as pd
 import torch
 import xarray as xr
 from numpy.typing import NDArray
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data import IterableDataset, get_worker_info
 
 from weatherpp.data.archive import Archive
 from weatherpp.data.chunks import Stored, ahead, blocks_of, choose_fields, positions
@@ -183,16 +183,19 @@ class ArchiveSamples(IterableDataset[Batch]):
         self._choose(archive, variables, levels, lead_hours, members)
         self._scale(archive, statistics)
         self._context(archive, field)
-        self.times = times
-        self.at = positions(archive, times)
+        self.times, self.at = times, positions(archive, times)
         if (np.diff(self.at) <= 0).any():
             raise InputError(f"{archive.path}: the dates of the samples must ascend")
         whole = (self.shape[0], self.shape[1])
         self.size = self.layout.tile or whole
         self.tiles = tiles(whole, self.size, self.layout.overlap, topology_of(field))
+        self.order = self._order(shuffle, seed)
+
+    def _order(self, shuffle: bool, seed: int) -> Order:
+        """Samples in the order of training; those of dates in one chunk stay together."""
         blocks = blocks_of(self.at, max(stored.dates for stored in self.sources))
         ends = np.cumsum([0, *map(len, blocks)]).tolist()
-        self.order = Order(
+        return Order(
             [range(a, b) for a, b in itertools.pairwise(ends)],
             1 if self.layout.leads == "stack" else len(self.hours),
             len(self.tiles),
@@ -358,19 +361,3 @@ class ArchiveSamples(IterableDataset[Batch]):
         if self.layout.leads == "each":
             scalars.append(self.hours[sample.lead] / 240)
         out[count:] = np.array(scalars)[:, None, None]
-
-
-def loader(samples: ArchiveSamples, workers: int = 0) -> DataLoader[Batch]:
-    """The ``DataLoader`` for whole batches; the same ones, in the same order, for any number of
-    workers.
-
-    Without workers batches are made ahead on threads of this process, which is the faster way
-    as long as the training step leaves cores free. Worker processes are spawned: a fork
-    would copy zarr's event loop without its thread, and wait for it for ever.
-    """
-    return DataLoader(
-        samples,
-        batch_size=None,
-        num_workers=workers,
-        multiprocessing_context="spawn" if workers else None,
-    )

@@ -55,6 +55,14 @@ class Core(Padded):
         return functional.pixel_shuffle(self.head(y), 2)
 
 
+def by_row(weights: Tensor, x: Tensor) -> Tensor:
+    """Linear map of (batch, channel, lat, lon); weights (out, channel, lat), or 1 for all rows."""
+    if weights.shape[-1] == 1:
+        return functional.conv2d(x, weights[..., None])
+    # rows as the batch of a matrix product: (lat, out, channels) x (lat, channels, .)
+    return torch.einsum("ocy,bcyx->boyx", weights, x)
+
+
 class ResidualNet(nn.Module):
     """Core plus linear path.
 
@@ -90,10 +98,5 @@ class ResidualNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (batch, channels, lat, lon) to (batch, out, lat, lon)."""
-        if self.linear.shape[-1] == 1:
-            local = functional.conv2d(x, self.linear[..., None])
-        else:
-            # rows as the batch of a matrix product: (lat, out, channels) x (lat, channels, .)
-            local = torch.einsum("ocy,bcyx->boyx", self.linear, x)
-        out: Tensor = self.core(x) + local
+        out: Tensor = self.core(x) + by_row(self.linear, x)
         return out

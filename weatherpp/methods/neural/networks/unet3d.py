@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from weatherpp.methods.neural.networks.padding import Padded, Topology, pad
+from weatherpp.methods.neural.networks.stack import Stack
 
 
 class Conv3(nn.Module):
@@ -112,31 +113,9 @@ class UNet3d(Padded):
         return out
 
 
-class LevelStack(nn.Module):
-    """A :class:`UNet3d` for predictors given as a flat list of fields.
-
-    Parameters
-    ----------
-    net
-        U-Net with ``len(table)`` channels and one level of output.
-    table
-        Which field stands in (channel, level); -1 where there is none (zeros, the mean of a
-        standardised field). A field without level stands on all levels.
-    """
-
-    table: Tensor
-
-    def __init__(self, net: UNet3d, table: list[list[int]]):
-        super().__init__()
-        self.net = net
-        self.register_buffer("table", torch.tensor(table), persistent=False)
+class LevelStack(Stack):
+    """Fields of a :class:`UNet3d` with one level of output; its table is (channel, level)."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (batch, field, lat, lon) to (batch, out, lat, lon)."""
-        batch, fields, height, width = x.shape
-        # field number `fields` is the appended one of zeros
-        x = torch.cat([x, torch.zeros_like(x[:, :1])], dim=1)
-        index = torch.where(self.table < 0, fields, self.table).reshape(-1)
-        stack = x.index_select(1, index).reshape(batch, *self.table.shape, height, width)
-        out: Tensor = self.net(stack)[:, :, 0]
-        return out
+        return super().forward(x)[:, :, 0]

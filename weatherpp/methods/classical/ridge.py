@@ -1,0 +1,235 @@
+r"""Ridge regression on all that the forecast says at a point, then EMOS on its prediction.
+
+The error of the ensemble mean is regressed on the mean and the spread of the members of every
+variable, level and lead time of the archive at the same point:
+
+.. math:: \hat e = w_0 + \sum_j w_j f_j, \qquad
+          \min_w \; \overline{(y - \bar x - \hat e)^2} + \lambda \sum_j w_j^2
+
+with :math:`f_j` standardised at the point. One strength :math:`\lambda` for all points is chosen
+by leaving out one block of successive training dates after the other. On the predictions of the
+left-out blocks, which are as good as those of later dates, the normal EMOS is fitted with
+:math:`\bar x + \hat e` in place of the mean.
+
+References
+----------
+Hoerl, A. E. and Kennard, R. W. (1970), Technometrics 12, 55-67.
+Glahn, H. R. and Lowry, D. A. (1972), J. Appl. Meteor. 11, 1203-1211 (model output statistics).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from pydantic import Field
+
+from weatherpp import distribution
+from weatherpp.conventions import exists_on
+from weatherpp.data.fields import ensemble_mean, ensemble_spread, select
+from weatherpp.errors import InputError
+from weatherpp.families.base import Array
+from weatherpp.methods.base import FitData
+from weatherpp.methods.classical.common import (
+    ParameterMethod,
+    PointSettings,
+    complete,
+    on_dates,
+    same_grid,
+    target_members,
+    training_pairs,
+)
+from weatherpp.methods.classical.emos_normal import fit_coefficients
+from weatherpp.recipe import Target
+
+STRENGTHS = 10.0 ** np.arange(-4.0, 2.25, 0.5)  # of the penalty, variances of predictors being one
+
+
+class RidgeSettings(PointSettings):
+    """Settings of :class:`Ridge`."""
+
+    leads: Literal["all", "target"] = Field(
+        default="all", description="lead times whose fields are predictors"
+    )
+    blocks: int = Field(default=5, ge=2, description="blocks of training dates, each left out once")
+    prior: float = Field(
+        default=2.0, ge=0, description="pull of EMOS towards all points together, in dates"
+    )
+
+
+class Weights(NamedTuple):
+    """What the regression gives.
+
+    Attributes
+    ----------
+    intercept, weights
+        (points,) and (points, predictors).
+    left_out
+        (dates, points) prediction for each date from the other blocks; NaN where a pair is missing.
+    strength
+        The penalty that was chosen.
+    """
+
+    intercept: Array
+    weights: Array
+    left_out: Array
+    strength: float
+
+
+class Ridge(ParameterMethod):
+    """Ridge regression of the error on all predictors, then EMOS; at least two members.
+
+    Points with too few pairs of forecast and analysis have weights of zero.
+    """
+
+    name: ClassVar[str] = "ridge"
+    Settings = RidgeSettings
+    min_members: ClassVar[int] = 2
+
+    def fit(self, data: FitData) -> Self:
+        """Weights and coefficients from the training dates; holds all predictors in memory.
+
+        Raises
+        ------
+        InputError
+            No or fewer training dates than blocks, no analyses, NaN, or different grids.
+        """
+        mean, truth = training_pairs(data, self.name)
+        grid = mean.isel(time=0, drop=True)
+        forecast = data.forecast.sel(time=data.train)
+        fields = complete(predictors(forecast, self.target, self.settings.leads).load(), "forecast")
+        members = on_dates(target_members(data.forecast, self.target), data.train, "forecast")
+        spread = complete(ensemble_spread(members).load(), "forecast")
+
+        def flat(part: xr.DataArray) -> Array:
+            lined = part.transpose("time", *grid.dims, ...).values.astype(np.float64)
+            return lined.reshape(len(data.train), grid.size, *lined.shape[1 + grid.ndim :])
+
+        centre, scale = fields.mean("time"), fields.std("time")
+        scale = scale.where(scale > 1e-6 * np.abs(centre), np.inf)  # a constant says nothing
+        error, x = flat(truth) - flat(mean), flat((fields - centre) / scale)
+        found = fit_ridge(x, error, self.settings.blocks, self.settings.least_dates)
+        fit = fit_coefficients(
+            flat(mean) + found.left_out,
+            flat(spread) ** 2,
+            flat(truth),
+            prior=self.settings.prior,
+            least=self.settings.least_dates,
+        )
+        dims = (*grid.dims, "predictor")
+        weights = xr.DataArray(
+            found.weights.reshape(*grid.shape, -1),
+            {**grid.coords, "predictor": fields["predictor"]},
+            dims,
+        )
+        weights = weights / scale
+        intercept = grid.copy(data=found.intercept.reshape(grid.shape))
+        intercept = intercept - (weights * centre).sum("predictor")
+        own = {n: (grid.dims, v.reshape(grid.shape)) for n, v in zip("abcd", fit[:4], strict=True)}
+        self.parameters = xr.Dataset(
+            {"intercept": intercept, "weight": weights, **own}
+        ).drop_attrs()
+        self.parameters.attrs = {
+            "dates": len(data.train),
+            "strength": found.strength,
+            "not_converged": fit.failed,
+            "pooled": fit.pooled,
+        }
+        return self
+
+    def predict(self, forecast: xr.Dataset) -> xr.Dataset:
+        """Normal distribution, in the type of the forecast."""
+        members = target_members(forecast, self.target)
+        parameters = self.fitted()
+        same_grid(parameters.drop_dims("predictor"), members)
+        fields = predictors(forecast, self.target, self.settings.leads)
+        if list(fields["predictor"].values) != list(parameters["predictor"].values):
+            raise InputError(
+                f"method {self.name}: the forecast has other variables, levels or lead times than "
+                "the one it was fitted on; give it the same"
+            )
+        mean = ensemble_mean(members)
+        error = parameters["intercept"] + (parameters["weight"] * fields).sum(
+            "predictor", skipna=False
+        )
+        centre = parameters["a"] + parameters["b"] * (mean.astype(np.float64) + error)
+        variance = ensemble_spread(members).astype(np.float64) ** 2
+        sd = (parameters["c"] + parameters["d"] * variance) ** 0.5
+        found = {"mean": centre.transpose(*mean.dims), "spread": sd.transpose(*mean.dims)}
+        return distribution.parametric("normal", found, mean, **self.dist_attrs())
+
+
+def predictors(forecast: xr.Dataset, target: Target, leads: str) -> xr.DataArray:
+    """Mean and spread of every field of the forecast, (predictor, time, grid...), lazy.
+
+    Predictors are named like ``t500 24h mean``.
+    """
+    steps = [target.step] if leads == "target" else None
+    found: dict[str, xr.DataArray] = {}
+    for variable in sorted(map(str, forecast.data_vars)):
+        field = forecast[variable]
+        if "number" not in field.dims:
+            continue
+        levels = exists_on(field, "levels") if "level" in field.dims else [None]
+        for level in levels:
+            for step in steps or [f"{hours:g}h" for hours in exists_on(field, "steps")]:
+                members = select(forecast, variable, None if level is None else int(level), step)
+                name = f"{variable}{'' if level is None else int(level)} {members.attrs['step']}"
+                members = members.drop_vars("valid_time", errors="ignore")
+                found[f"{name} mean"] = ensemble_mean(members)
+                found[f"{name} spread"] = ensemble_spread(members)
+    parts = [part.expand_dims(predictor=[name]) for name, part in found.items()]
+    return xr.concat(parts, "predictor", combine_attrs="drop_conflicts")
+
+
+def fit_ridge(x: Array, y: Array, blocks: int, least: int) -> Weights:
+    """Ridge regression of ``y`` (dates, points) on ``x`` (dates, points, predictors).
+
+    Pairs with NaN do not count; points with fewer than ``least`` have weights and predictions of
+    zero.
+
+    Raises
+    ------
+    InputError
+        Fewer dates than blocks.
+    """
+    dates, points, count = x.shape
+    if dates < blocks:
+        raise InputError(
+            f"ridge: {dates} training dates cannot be parted into {blocks} blocks; set fewer blocks"
+        )
+    there = np.isfinite(y) & np.isfinite(x).all(axis=-1)
+    block = np.arange(dates) * blocks // dates
+    enough = there.sum(axis=0) >= min(least, dates)
+    squares = np.zeros(STRENGTHS.size)
+    kept = np.zeros((STRENGTHS.size, dates, points))
+    own = np.zeros((STRENGTHS.size, points, count + 1))
+    for p in np.flatnonzero(enough):
+        rows = there[:, p]
+        z, e, part = x[rows, p], y[rows, p], block[rows]
+        unit = float((e**2).mean()) or 1.0
+        own[:, p] = _solutions(z, e)
+        for left in np.unique(part):
+            out = part == left
+            if out.all():
+                continue
+            solution = _solutions(z[~out], e[~out])
+            guess = solution[:, :1] + solution[:, 1:] @ z[out].T
+            kept[:, np.flatnonzero(rows)[out], p] = guess
+            squares += ((guess - e[out]) ** 2).sum(axis=1) / unit
+    best = int(np.argmin(squares))
+    left_out = np.where(there, kept[best], np.nan)
+    left_out[:, ~enough] = np.where(np.isfinite(y[:, ~enough]), 0.0, np.nan)
+    return Weights(own[best, :, 0], own[best, :, 1:], left_out, float(STRENGTHS[best]))
+
+
+def _solutions(x: Array, y: Array) -> NDArray[np.float64]:
+    """Intercept and weights (strengths, 1 + predictors) for every strength."""
+    centre, level = x.mean(axis=0), float(y.mean())
+    values, vectors = np.linalg.eigh((x - centre).T @ (x - centre) / len(x))
+    along = vectors.T @ ((x - centre).T @ (y - level)) / len(x)
+    weights = (along / (np.maximum(values, 0) + STRENGTHS[:, None])) @ vectors.T
+    intercept = level - weights @ centre
+    return np.concatenate([intercept[:, None], weights], axis=1)

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.files import file_digest, write_whole
+from weatherpp.methods.card import CARD, model_card
 from weatherpp.recipe import Strict, Target, validate
 
 Progress = Callable[[str, float, float], None]
@@ -116,23 +117,27 @@ class Method(ABC):
     def _load(self, folder: Path, extra: dict[str, Any]) -> None:
         """Undo :meth:`_save`."""
 
+    def notes(self) -> list[str]:
+        """What the fit found, for the model card; one line each."""
+        return []
+
     def save(self, folder: Path, meta: Mapping[str, Any]) -> None:
-        """Write the model folder: parameters and ``model.json``, which is written last."""
+        """Write the model folder: parameters, model card, and ``model.json``, which is last."""
         folder.mkdir(parents=True, exist_ok=True)
-        extra = self._save(folder)
-        card = folder / "model.json"
-        files = {
-            path.relative_to(folder).as_posix(): file_digest(path)
-            for path in sorted(folder.rglob("*"))
-            if path.is_file() and path != card
-        }
         content = {
             "method": self.name,
             "target": self.target.model_dump(mode="json"),
             "settings": self.settings.model_dump(mode="json"),
-            "parameters": extra,
-            "files": files,
+            "parameters": self._save(folder),
             **meta,
+        }
+        summary = (type(self).__doc__ or "").split("\n\n")[0].strip()
+        write_whole(folder / CARD, model_card(content, summary, self.notes()))
+        card = folder / "model.json"
+        content["files"] = {
+            path.relative_to(folder).as_posix(): file_digest(path)
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and path != card
         }
         write_whole(card, json.dumps(content, indent=2, sort_keys=True) + "\n")
 

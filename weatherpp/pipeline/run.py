@@ -249,7 +249,11 @@ class Job:
             "members": entry.members.model_dump(mode="json"),
             "numbers": [int(number) for number in chosen["number"].to_numpy()],
             "seed": seed,
-            "train": [str(fold.train.min()), str(fold.train.max()), len(fold.train)],
+            "source": {key: archive.attrs.get(key) for key in ("title", "licence")},
+            **{
+                name: [str(dates.min()), str(dates.max()), len(dates)]
+                for name, dates in (("train", fold.train), ("valid", fold.valid))
+            },
             "weatherpp": weatherpp.__version__,
         }
         keep = folder / ".training"

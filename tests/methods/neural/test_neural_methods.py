@@ -59,7 +59,7 @@ def test_saved_and_loaded(fitted: Correction, data: FitData, tmp_path: Path) -> 
     np.testing.assert_array_equal(loaded.curve, fitted.curve)
     files = {file.name for file in (tmp_path / "model").rglob("*") if file.is_file()}
     assert {"model.json", "networks.safetensors", "inputs.nc", "training.csv"} <= files
-    assert {Path(name).suffix for name in files} <= {".json", ".safetensors", ".nc", ".csv"}
+    assert {Path(name).suffix for name in files} <= {".json", ".safetensors", ".nc", ".csv", ".md"}
     (tmp_path / "model" / "networks.safetensors").write_bytes(b"\x80\x04 pickle")
     with pytest.raises(InputError, match=r"networks\.safetensors") as error:
         load_model(tmp_path / "model")

@@ -49,6 +49,10 @@ class ParameterMethod(Method):
             raise InputError(f"method {self.name} is not fitted; fit or load it first")
         return self.parameters
 
+    def notes(self) -> list[str]:
+        """Counts of points that needed help."""
+        return [f"{name}: {value}" for name, value in self.fitted().attrs.items()]
+
     def _save(self, folder: Path) -> dict[str, Any]:
         parameters = self.fitted()
         netcdf.write(parameters, folder / FILE)

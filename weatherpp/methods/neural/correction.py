@@ -361,6 +361,21 @@ class Correction(Method):
 
     # model folder
 
+    def notes(self) -> list[str]:
+        """Size, and the best epoch of each network against the base."""
+        count = sum(parameter.numel() for parameter in self.nets[0].parameters())
+        found = [f"{len(self.nets)} network(s) of {count} parameters, base {self.base_method}"]
+        for number in range(len(self.nets)):
+            losses = {epoch: valid for n, epoch, _, valid in self.curve if n == number}
+            if 0 in losses:
+                best = min(losses, key=lambda epoch: losses[epoch])
+                found.append(
+                    f"Network {number + 1}: validation loss {losses[best]:.4g} after {best} of "
+                    f"{max(losses)} epochs, {losses[0]:.4g} without it (area mean, units of the "
+                    "target)"
+                )
+        return found
+
     def _save(self, folder: Path) -> dict[str, Any]:
         save_networks(self.nets, folder / NETWORKS)
         netcdf.write(self.inputs, folder / "inputs.nc")

@@ -178,7 +178,9 @@ def test_one_entry_stands_for_many() -> None:
         ({"label": "emos-{width}", "each": {"width": [2]}}, "known are count, seed, years"),
         ({"label": "emos-{count}", "each": {"count": 2}}, "lists of values"),
         ({"label": "emos-{count}", "each": {}}, "lists of values"),
-        ({"label": "emos-{seed}", "each": {"seed": list(range(999))}}, "at most 500"),
+        ({"label": "emos-{seed}", "each": {"seed": list(range(999))}}, "more than 500"),
+        ({"label": "emos-{count:>999999}", "each": {"count": [2]}}, "must hold {count}"),
+        ({"label": "e-{count}", "members": None, "each": {"count": [2]}}, "give keys such as"),
     ],
 )
 def test_entries_that_stand_for_nothing_clear(entry: dict[str, Any], words: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import string
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +44,9 @@ def _expanded(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
         if name not in KNOWN:
             raise ValueError(f"each.{name}: known are {', '.join(KNOWN)}")
     try:
-        told = {name for _, name, _, _ in string.Formatter().parse(label) if name}
+        parts = [part for part in string.Formatter().parse(label) if part[1] is not None]
+        # a format could ask for any width
+        told = {name for _, name, form, change in parts if not form and not change}
     except ValueError:
         told = set()
     if told != set(each):
@@ -51,7 +54,11 @@ def _expanded(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
         raise ValueError(
             f"label: '{label}' must hold {names} once each, and nothing else in braces"
         )
+    if math.prod(map(len, each.values())) > MOST:
+        raise ValueError(f"label: '{label}' stands for more than {MOST} methods")
     rest = {key: value for key, value in entry.items() if key != "each"}
+    if not isinstance(rest.get("members", {}), Mapping):
+        raise ValueError("members: with each.count, give keys such as choose, or leave it out")
     out = []
     for values in itertools.product(*each.values()):
         chosen = dict(zip(each, values, strict=True))

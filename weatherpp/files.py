@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from weatherpp.errors import InputError
+
 
 class Digest(NamedTuple):
     """A file's hash, and the state in which it was just before it was read for it."""
@@ -31,9 +33,25 @@ def file_digest(path: Path) -> str:
 
 def file_state(path: Path) -> list[list[int]]:
     """Sizes and times of change of a file or of all files of a folder: tells, without reading
-    it, that it is still the same."""
-    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-    return [[file.stat().st_size, file.stat().st_mtime_ns] for file in files]
+    it, that it is still the same.
+
+    Raises
+    ------
+    InputError
+        It is neither file nor folder, or cannot be read.
+    """
+    try:
+        files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+        states = [file.stat() for file in files]
+        if files == [path]:
+            if not path.is_file():
+                raise InputError(f"{path}: neither a file nor a folder; name the file itself")
+            path.open("rb").close()
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}); check the file, its links and permissions"
+        ) from None
+    return [[state.st_size, state.st_mtime_ns] for state in states]
 
 
 @contextmanager

@@ -330,8 +330,34 @@ def test_projected_grid_gets_places(mapping: str) -> None:
     assert float(out["longitude"][1, 1]) == pytest.approx(centre[1], abs=1e-6)
     assert out["z"].attrs["grid_mapping"] == "crs"
     assert out["crs"].attrs["grid_mapping_name"] == mapping
+    if units == "m":  # each axis has a unit of its own
+        kilometres = ds.assign_coords(
+            yy=ds["yy"].copy(data=ds["yy"] / 1e3).assign_attrs(units="km")
+        )
+        xr.testing.assert_allclose(canonicalise(kilometres, "x"), out)
 
 
 def test_lazy_stays_lazy() -> None:
     out = canonicalise(cf_forecast().chunk(forecast_reference_time=1), "x")
     assert out["z"].chunks is not None
+
+
+def test_angles_in_radians_become_degrees_and_others_are_refused() -> None:
+    want = canonicalise(cf_forecast(), "x")
+    ds = cf_forecast()
+    for name in ("lat", "lon"):
+        ds[name] = np.deg2rad(ds[name]).assign_attrs(units="radians")
+    got = canonicalise(ds, "x")
+    for name in ("latitude", "longitude"):
+        np.testing.assert_allclose(got[name], want[name], atol=1e-9)
+    np.testing.assert_array_equal(got["z"], want["z"])
+    ds["lat"].attrs["units"] = "gon"
+    with pytest.raises(InputError, match="is in 'gon'; degrees are needed"):
+        canonicalise(ds, "x")
+
+
+def test_text_is_no_field() -> None:
+    ds = cf_forecast()
+    ds["zg"] = ds["zg"].astype(str)
+    with pytest.raises(InputError, match="holds text, not numbers"):
+        canonicalise(ds, "x")

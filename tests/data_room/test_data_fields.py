@@ -299,3 +299,8 @@ def test_grids_are_snapped_or_refused(tiny_archive: Archive) -> None:
         snap(field.assign_coords(longitude=field["longitude"] + 0.5), like, "x")
     with pytest.raises(InputError, match="regrid one"):
         snap(field.isel(latitude=slice(2, None)), like, "x")
+    # a grid of metres: the tolerance is less than its spacing
+    fine = like.assign_coords(longitude=10 + 1e-3 * np.arange(like.sizes["longitude"]))
+    with pytest.raises(InputError, match="regrid one of them"):
+        snap(fine.assign_coords(longitude=fine["longitude"] + 0.9e-3), fine, "x")
+    snap(fine.assign_coords(longitude=fine["longitude"].astype("f4")), fine, "x")

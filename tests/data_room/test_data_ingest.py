@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
@@ -36,12 +38,21 @@ archive.CHUNK_BYTES = 1
 root, out, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
 def progress(text, done, total):
-    if text == "writing fields" and done >= limit:
+    if limit and text == "writing fields" and done >= limit:
         os.kill(os.getpid(), signal.SIGKILL)
+
+real = Path.replace
+
+def replace(self, target):
+    real(self, target)
+    if not limit and Path(target) == Path(out):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Path.replace = replace
 
 entry = {"name": "test", "title": "T", "driver": "netcdf", "root": root, "licence": "none",
          "citation": "none", "files": {"forecast": ["f*.nc"], "analysis": ["analysis.nc"]}}
-ingest(validate(CatalogEntry, entry, "x"), out, progress=progress)
+ingest(validate(CatalogEntry, entry, "x"), out, progress=progress, overwrite=True)
 """
 
 
@@ -113,6 +124,43 @@ def test_killed_and_run_again_reads_the_rest_alone(
     assert total - limit <= len(rest.seen) <= total - limit + 8
     assert content_hash(tmp_path / "a") == content_hash(whole)
     assert not (tmp_path / ".a.partial").exists()
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_killed_just_after_the_archive_has_its_name(
+    source: Path, tmp_path: Path, before: bool
+) -> None:
+    if before:
+        (source / "f5.nc").rename(tmp_path / "later.nc")
+        ingest(entry(source), tmp_path / "a")
+        (tmp_path / "later.nc").rename(source / "f5.nc")
+    ingest(entry(source), tmp_path / "whole")
+    command = [sys.executable, "-c", SCRIPT, str(source), str(tmp_path / "a"), "0"]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert content_hash(tmp_path / "a") == content_hash(tmp_path / "whole")
+    again = Blocks()
+    ingest(entry(source), tmp_path / "a", progress=again, overwrite=True)
+    assert not again.seen
+    assert content_hash(tmp_path / "a") == content_hash(tmp_path / "whole")
+    assert not (tmp_path / ".a.partial").exists()
+
+
+def test_what_is_no_file_is_refused(source: Path, tmp_path: Path) -> None:
+    for make, words in (
+        (lambda path: path.symlink_to(path.name), "leads nowhere|cannot be read"),
+        (lambda path: path.symlink_to("gone.nc"), "cannot be read"),
+        (os.mkfifo, "neither a file nor a folder"),
+    ):
+        make(source / "f9.nc")
+        with pytest.raises(InputError, match=rf"f9\.nc: .*({words})"):
+            ingest(entry(source), tmp_path / "a")
+        (source / "f9.nc").unlink()
+
+
+@pytest.mark.parametrize("pattern", ["", ".", "***", "a**b/*.nc"])
+def test_patterns_that_are_none(pattern: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is no pattern"):
+        entry(tmp_path, files={"forecast": [pattern]})
 
 
 def test_new_dates_alone_are_read(source: Path, tmp_path: Path) -> None:
@@ -188,13 +236,34 @@ def test_no_scheduler_there(source: Path, tmp_path: Path) -> None:
         ingest(entry(source), tmp_path / "a", scheduler="nowhere")
 
 
-@pytest.mark.parametrize("form", ["grib", "NETCDF4", "NETCDF3_CLASSIC", "NETCDF3_64BIT"])
+def save(ds: xr.Dataset, path: Path, form: str) -> None:
+    """In a form that xarray need not know."""
+    if form != "NETCDF3_64BIT_DATA":
+        ds.to_netcdf(path, format=form)  # type: ignore[call-overload]
+        return
+    with netCDF4.Dataset(path, "w", format=form) as file:
+        ds.to_netcdf(path.with_suffix(".other"))
+        with netCDF4.Dataset(path.with_suffix(".other")) as other:
+            other.set_auto_maskandscale(False)
+            for name, dim in other.dimensions.items():
+                file.createDimension(name, len(dim))
+            # coordinates first, so that fields come last
+            for name in sorted(other.variables, key=lambda name: other[name].ndim):
+                file.createVariable(name, other[name].dtype, other[name].dimensions)
+                attrs = other[name].__dict__
+                file[name].setncatts({k: v for k, v in attrs.items() if k != "_FillValue"})
+                file[name][:] = other[name][:]
+
+
+@pytest.mark.parametrize(
+    "form", ["grib", "NETCDF4", "NETCDF3_CLASSIC", "NETCDF3_64BIT", "NETCDF3_64BIT_DATA"]
+)
 def test_a_file_cut_anywhere_is_refused(form: str, tmp_path: Path, data_dir: Path) -> None:
     if form == "grib":
         whole = (data_dir / "grib" / "wgust_ens.grib").read_bytes()
     else:
         forecast, _, _ = make_datasets(years=1, dates=2, members=3, shape=(4, 8))
-        forecast.to_netcdf(tmp_path / "whole.nc", format=form)  # type: ignore[call-overload]
+        save(forecast, tmp_path / "whole.nc", form)
         whole = (tmp_path / "whole.nc").read_bytes()
     rng = random.Random(form)
     path = tmp_path / "cut"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import eccodes
+import netCDF4
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +16,7 @@ import xarray as xr
 
 from weatherpp.cli import main
 from weatherpp.conventions import check, exists_on
-from weatherpp.data import grib, netcdf
+from weatherpp.data import classic, grib, netcdf
 from weatherpp.data.archive import Archive
 from weatherpp.data.canonical import canonicalise
 from weatherpp.data.catalog import CatalogEntry, list_entries, load_entry
@@ -543,3 +544,43 @@ def test_cut_off_classic_netcdf_is_refused(tmp_path: Path, form: Any, kept: floa
     cut.write_bytes(content[: int(kept * len(content))])
     with pytest.raises(InputError, match=r"cut\.nc: not a whole netCDF file"):
         netcdf.read(cut)
+
+
+@pytest.mark.parametrize("form", ["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"])
+@pytest.mark.parametrize("records", [0, 1, 3])
+@pytest.mark.parametrize("variables", [["i2"], ["i1", "f8"], ["i2", "i2", "f4"]])
+def test_length_of_classic_files(
+    tmp_path: Path, form: Any, records: int, variables: list[str]
+) -> None:
+    """As long as the netCDF library makes them, but for padding at the very end."""
+    path = tmp_path / "a.nc"
+    with netCDF4.Dataset(path, "w", format=form) as file:
+        file.createDimension("time", None)
+        file.createDimension("x", 3)
+        file.title = "odd"
+        file.createVariable("x", "f4", ("x",))[:] = [1, 2, 3]
+        for number, kind in enumerate(variables):
+            variable = file.createVariable(f"v{number}", kind, ("time", "x"))
+            variable.units = "m"
+            if records:
+                variable[:] = np.ones((records, 3))
+    size = path.stat().st_size
+    wanted = classic.bytes_wanted(path)
+    assert wanted is not None
+    assert size - 4 < wanted <= size
+    path.write_bytes(path.read_bytes()[: wanted - 1])
+    with pytest.raises(InputError, match="not a whole netCDF file"):
+        netcdf.read(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("scale_factor", 0.0), ("scale_factor", "0.01"), ("add_offset", np.nan)]
+)
+def test_values_that_cannot_be_unpacked(tmp_path: Path, key: str, value: Any) -> None:
+    path = tmp_path / "a.nc"
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("x", 2)
+        file.createVariable("t2m", "i2", ("x",))[:] = [1, 2]
+        file["t2m"].setncattr(key, value)
+    with pytest.raises(InputError, match=rf"a\.nc: t2m has the {key}|not a readable netCDF"):
+        netcdf.read(path)

@@ -48,6 +48,8 @@ class Files(Strict):
             path = PurePosixPath(pattern)
             if path.is_absolute() or ".." in path.parts or "\\" in pattern or ":" in pattern:
                 raise ValueError(f"'{pattern}' must be relative to the root and stay inside it")
+            if not path.parts or any("**" in part and part != "**" for part in path.parts):
+                raise ValueError(f"'{pattern}' is no pattern; write for example '2020*/*.nc'")
         return patterns
 
 
@@ -280,7 +282,11 @@ class CatalogEntry(Strict):
             folder = self.folder(root)
             found = sorted(folder.glob(pattern))
             for match in found:
-                if not match.resolve().is_relative_to(folder.resolve()):
+                try:
+                    inside = match.resolve().is_relative_to(folder.resolve())
+                except (OSError, RuntimeError):  # a link that leads to itself
+                    raise InputError(f"{match}: a symbolic link that leads nowhere") from None
+                if not inside:
                     raise ConfigError(f"{match}: leads out of the folder {folder}")
             names = [match.relative_to(folder).as_posix() for match in found]
             where = str(folder / pattern)

@@ -56,7 +56,7 @@ def on_grid(ds: xr.Dataset, where: str) -> xr.Dataset:
     for name in ("latitude", "longitude"):
         if name not in ds.coords:
             raise InputError(f"{where}: the grid has no {name}")
-        ds[name] = ds[name].astype("float64")
+        ds[name] = _in_degrees(ds[name].astype("float64"), where)
         if not np.isfinite(ds[name].values).all():
             raise InputError(f"{where}: {name} has missing values")
     if float(np.abs(ds["latitude"].values).max()) > 90 + 1e-6:
@@ -70,6 +70,17 @@ def on_grid(ds: xr.Dataset, where: str) -> xr.Dataset:
         ds = sorted_along(sorted_along(ds, "latitude", where, descending=True), "longitude", where)
         ds = _whole(ds)
     return ds
+
+
+def _in_degrees(coord: xr.DataArray, where: str) -> xr.DataArray:
+    """A coordinate in degrees, whatever angle it is stated in; nothing stated means degrees."""
+    units = str(coord.attrs.get("units", "")).strip().lower()
+    if units in ("radian", "radians", "rad"):
+        attrs = {**coord.attrs, "units": "degrees"}
+        return coord.copy(data=np.rad2deg(coord.values)).assign_attrs(attrs)
+    if units not in ("", "1") and "deg" not in units and "\N{DEGREE SIGN}" not in units:
+        raise InputError(f"{where}: {coord.name} is in '{units}'; degrees are needed")
+    return coord
 
 
 def _once_round(ds: xr.Dataset, where: str) -> xr.Dataset:
@@ -149,6 +160,16 @@ def widest_gap(longitude: npt.NDArray[np.float64]) -> int:
     return longitude.size - 1 if gaps[-1] * 1.5 >= gaps[widest] else widest
 
 
+def _in_metres(axis: xr.DataArray, where: str) -> xr.DataArray:
+    """A projected axis in metres; those of a rotated grid are angles and stay."""
+    units = str(axis.attrs.get("units", "m"))
+    scale = {"m": 1.0, "km": 1000.0, "degrees": 1.0}.get(units)
+    if scale is None:
+        raise InputError(f"{where}: {axis.name} is in '{units}'; metres are needed")
+    out = axis.copy(data=axis.values.astype(float) * scale)
+    return out.assign_attrs(units="m") if units == "km" else out
+
+
 def _locate(ds: xr.Dataset, where: str) -> xr.Dataset:
     """Two-dimensional latitude and longitude from the projection and its x and y."""
     if "crs" not in ds.coords or "y" not in ds.coords or "x" not in ds.coords:
@@ -157,10 +178,9 @@ def _locate(ds: xr.Dataset, where: str) -> xr.Dataset:
         source = CRS.from_cf(ds["crs"].attrs)
     except (CRSError, KeyError) as error:
         raise InputError(f"{where}: the grid mapping cannot be used ({error})") from None
-    scale = {"m": 1.0, "km": 1000.0, "degrees": 1.0}.get(str(ds["x"].attrs.get("units", "m")))
-    if scale is None:
-        raise InputError(f"{where}: x is in '{ds['x'].attrs['units']}'; metres are needed")
-    x, y = np.meshgrid(ds["x"].values.astype(float) * scale, ds["y"].values.astype(float) * scale)
+    for name in ("x", "y"):
+        ds = ds.assign_coords({name: _in_metres(ds[name], where)})
+    x, y = np.meshgrid(ds["x"].values, ds["y"].values)
     # a rotated grid is its own geodetic CRS, so only what it derives from has true places
     base = source.source_crs or source.geodetic_crs
     to_degrees = Transformer.from_crs(source, base, always_xy=True)

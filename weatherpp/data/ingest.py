@@ -108,7 +108,9 @@ def _ingest(
     work = out.with_name(f".{out.name}.partial")
     store, plan = work / "store", work / "plan"
     identity = digest(made, states)
-    if not plan.is_file() or plan.read_text(encoding="utf-8") != identity:
+    # a store that is gone got its final name just before the kill; its journal must not count
+    begun = plan.is_file() and store.is_dir() and plan.read_text(encoding="utf-8") == identity
+    if not begun:
         _create(work, store, entry, layouts)
         write_whole(plan, identity)
     with closing(Journal(work / JOURNAL)) as journal:
@@ -124,7 +126,7 @@ def _ingest(
             raise
     seal(store, {"made": made, "sources": _sources(entry, root, states, hashes)}, known)
     if out.exists():
-        shutil.rmtree(out)
+        out.replace(work / "old")
     store.replace(out)
     shutil.rmtree(work)
     return Archive.open(out)

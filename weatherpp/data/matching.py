@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
 from weatherpp.conventions import grid_dims
 from weatherpp.data.amounts import SINCE_START, window_text
@@ -14,7 +16,7 @@ from weatherpp.data.fields import select
 from weatherpp.errors import InputError
 from weatherpp.recipe import Target
 
-TOLERANCE = 1e-3  # degrees or metres: far above float32 noise, far below any grid spacing
+TOLERANCE = 1e-3  # degrees or metres: far above float32 noise, far below most grid spacings
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,13 @@ def _same_window(truth: xr.DataArray, like: xr.Dataset | xr.DataArray, target: T
     )
 
 
+def _tolerance(values: NDArray[Any]) -> float:
+    """:data:`TOLERANCE`, but never more than a tenth of the distance between grid points."""
+    wide = [axis for axis, size in enumerate(values.shape) if size > 1]
+    gaps = [float(np.nanmedian(np.abs(np.diff(values.astype(float), axis=a)))) for a in wide]
+    return min(TOLERANCE, 0.1 * max(gaps)) if gaps else TOLERANCE
+
+
 def snap(da: xr.DataArray, like: xr.Dataset | xr.DataArray, where: str) -> xr.DataArray:
     """``da`` with the grid coordinates of ``like`` if they agree within tolerance.
 
@@ -179,7 +188,7 @@ def snap(da: xr.DataArray, like: xr.Dataset | xr.DataArray, where: str) -> xr.Da
             np.array_equal(one, two)
             if one.dtype.kind not in "fiu"
             else np.allclose(
-                one.astype(float), two.astype(float), rtol=0, atol=TOLERANCE, equal_nan=True
+                one.astype(float), two.astype(float), rtol=0, atol=_tolerance(two), equal_nan=True
             )
         )
         if not same:

@@ -58,7 +58,7 @@ class Crop(Strict):
 class Regular(Strict):
     """The grid of all multiples of ``resolution`` (degrees) in latitude and longitude."""
 
-    resolution: float = Field(gt=0, le=30)
+    resolution: float = Field(ge=0.01, le=30)
 
     @field_validator("resolution")
     @classmethod

@@ -27,6 +27,8 @@ def masked(da: xr.DataArray, where: str) -> xr.DataArray:
     InputError
         A fill value is no number.
     """
+    if da.dtype.kind in "SUO":
+        raise InputError(f"{where}: {da.name} holds text, not numbers; choose another variable")
     stored = np.dtype(da.encoding.get("dtype", da.dtype))
     if da.dtype.kind not in "iuf" or stored.kind not in "iuf":
         return da

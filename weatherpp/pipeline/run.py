@@ -15,7 +15,7 @@ import xarray as xr
 
 import weatherpp
 from weatherpp.data.archive import Archive, content_hash, sealed_hash
-from weatherpp.data.fields import select, subsample
+from weatherpp.data.fields import choose, select, subsample
 from weatherpp.data.matching import matched_times, truth_for
 from weatherpp.data.shipped import shipped_folder
 from weatherpp.errors import ConfigError, InputError
@@ -200,6 +200,24 @@ class Job:
         for entry in self.recipe.methods:
             method_class(entry.method)(self.recipe.targets[0], entry.settings)
 
+    def check(self, archive: Archive) -> None:
+        """Make sure, before the first fit, that the archive has what the recipe asks for.
+
+        Raises
+        ------
+        InputError, ConfigError
+            A target, lead time or number of members it does not have.
+        """
+        for target in self.recipe.targets:
+            select(archive.forecast, target.variable, target.level, target.lead)
+        numbers = [int(number) for number in archive.forecast["number"].values]
+        for entry in self.recipe.methods:
+            try:
+                choose(numbers, entry.members, self.seed(entry))
+            except InputError as error:
+                raise InputError(f"method {entry.label}: {error}") from None
+        check_members(self.recipe, archive)
+
     def seed(self, entry: MethodEntry) -> int:
         """Seed of a method: its own, or the recipe's."""
         return self.recipe.seed if entry.seed is None else entry.seed
@@ -212,7 +230,7 @@ class Job:
     def fit(self, archive_hash: str) -> dict[tuple[str, str, str], str]:
         """Fit every method on every target and fold; returns hashes of the model folders."""
         archive = Archive.open(self.archive_path)
-        check_members(self.recipe, archive)
+        self.check(archive)
         hashes: dict[tuple[str, str, str], str] = {}
         for target in self.recipe.targets:
             for entry in self.recipe.methods:

@@ -74,7 +74,9 @@ def test_save_and_load_give_the_same_prediction(name, data, test_part, tmp_path:
     method.save(tmp_path / "model", {"label": name})
     after = load_model(tmp_path / "model").predict(test_part[0])
     xr.testing.assert_identical(before, after)
-    assert not [f for f in (tmp_path / "model").iterdir() if f.suffix not in (".json", ".nc")]
+    assert not [
+        f for f in (tmp_path / "model").iterdir() if f.suffix not in (".json", ".nc", ".md")
+    ]
     load_model(tmp_path / "model").save(tmp_path / "again", {"label": name})
     contents = [(tmp_path / f / "model.json").read_text() for f in ("model", "again")]
     assert contents[0] == contents[1]

@@ -112,7 +112,7 @@ def test_same_seed_same_result_and_round_trip(stations: FitData, drn: Drn, tmp_p
     cards = [(tmp_path / f / "model.json").read_text() for f in ("model", "again")]
     assert cards[0] == cards[1]
     assert {f.suffix for f in (tmp_path / "model").iterdir()} == {
-        ".json", ".nc", ".csv", ".safetensors",
+        ".json", ".nc", ".csv", ".safetensors", ".md",
     }  # fmt: skip
     xr.testing.assert_allclose(drn.predict(some.chunk(time=6, number=2)), before)
 

@@ -98,6 +98,11 @@ def check_values(da: xr.DataArray, where: str, sparse: bool = False) -> None:
         missing &= ~np.isnan(values)
     if missing.any():
         count, when, size = _count(da, missing)
+        if sparse:
+            raise InputError(
+                f"{where}: {da.name}{when} has {count} values of {size} that are infinite or "
+                f"beyond {ABSURD:g}, as undeclared fill values are; state _FillValue in the file"
+            )
         raise InputError(
             f"{where}: {da.name}{when} has {count} missing values of {size}; if that is meant, set "
             "missing_values: expected in the catalog entry"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 from pydantic import Field
 
 from weatherpp.conventions import has_gaps
@@ -135,6 +136,11 @@ def too_few(there: xr.DataArray, least: int) -> xr.DataArray:
     are where nothing is missing.
     """
     return there.sum("time") < min(least, there.sizes["time"])
+
+
+def thinned(there: NDArray[np.bool_], most: int) -> slice:
+    """What takes, evenly spaced, no more than ``most`` of the places where ``there`` is true."""
+    return slice(None, None, max(1, -(-int(there.sum()) // most)))
 
 
 def complete(field: xr.DataArray, what: str) -> xr.DataArray:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weatherpp.errors import InputError
+from weatherpp.methods.classical.common import thinned
 
 Array = NDArray[np.float64]
 EVALUATIONS = 200  # most at a point; ten or so are usual
@@ -104,8 +105,8 @@ def _minimise(
 def _pooled(sample: _Sample) -> tuple[Array, bool]:
     """Parameters of all points together, in their standardised units."""
     there = ~np.isnan(sample.e)
-    stride = max(1, -(-int(there.sum()) // POOLED_SAMPLES))
-    e, u, v = (part[there][::stride, None] for part in (sample.e, sample.u, sample.v))
+    every = thinned(there, POOLED_SAMPLES)
+    e, u, v = (part[there][every, None] for part in (sample.e, sample.u, sample.v))
     theta, good = _minimise(e, u, v, np.array(START), 0.0)
     return theta[0], bool(good[0])
 

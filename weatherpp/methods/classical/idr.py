@@ -35,6 +35,7 @@ from weatherpp.methods.classical.common import (
     PointSettings,
     same_grid,
     target_members,
+    thinned,
     too_few,
     training_pairs,
 )
@@ -121,7 +122,7 @@ class IsotonicRegression(ParameterMethod):
         if self.settings.scope == "global":
             few = xr.ones_like(few)
         there = mean.notnull().values
-        every = slice(None, None, max(1, -(-int(there.sum()) // POOLED_PAIRS)))
+        every = thinned(there, POOLED_PAIRS)
         pooled = [
             part.transpose(*mean.dims).values[there][every if bool(few.any()) else slice(0)]
             for part in (mean, truth)

@@ -40,6 +40,7 @@ from weatherpp.methods.classical.common import (
     on_dates,
     same_grid,
     target_members,
+    thinned,
     training_pairs,
 )
 
@@ -139,8 +140,8 @@ def _search(sample: _Sample, centre: Array, prior: float) -> tuple[Array, NDArra
 def _together(sample: _Sample) -> Array:
     """Parameters of all points together, each point in its own units."""
     there = ~np.isnan(sample.e)
-    stride = max(1, -(-int(there.sum()) // POOLED_SAMPLES))
-    e, u, dev, unit, half = (part[there][::stride][None] for part in sample[:5])
+    every = thinned(there, POOLED_SAMPLES)
+    e, u, dev, unit, half = (part[there][every][None] for part in sample[:5])
     one = sample._replace(e=e, u=u, dev=dev, unit=unit, half=half)
     theta, _ = _search(one, np.array(START), 0.0)
     together: Array = theta[0]
@@ -183,10 +184,8 @@ def fit_coefficients(
     if not there.any():
         raise InputError("member-by-member: no date has both a forecast and an analysis")
     if pool:
-        stride = max(1, -(-int(there.sum()) // POOLED_SAMPLES))
-        one = fit_coefficients(
-            members[there][::stride][None], truth[there][::stride][None], prior=0.0
-        )
+        every = thinned(there, POOLED_SAMPLES)
+        one = fit_coefficients(members[there][every][None], truth[there][every][None], prior=0.0)
         a, b, c, d = (np.repeat(part, len(truth)) for part in one[:4])
         return Coefficients(a, b, c, d, one.failed * len(truth))
     sample = _standardise(members, np.where(there, truth, np.nan), prior)

@@ -37,6 +37,7 @@ from scipy import optimize
 from weatherpp.errors import InputError
 from weatherpp.families import FAMILIES
 from weatherpp.families.base import STEP, Array, Family
+from weatherpp.methods.classical.common import thinned
 
 Criterion = Literal["crps", "likelihood"]
 Link = Literal["variance", "log"]
@@ -295,11 +296,11 @@ def _search(
 ) -> tuple[Array, bool]:
     """Parameters of the points ``inside`` together, and whether the search ended in a minimum."""
     there = ~np.isnan(sample.truth[:, inside])
-    stride = max(1, -(-int(there.sum()) // POOLED_SAMPLES))
+    every = thinned(there, POOLED_SAMPLES)
     if not there.any():
         return centre, False
-    mean, sd, dry, truth = (part[:, inside][there][::stride] for part in sample)
-    rows = Scales(*(np.broadcast_to(s[inside], there.shape)[there][::stride] for s in scales))
+    mean, sd, dry, truth = (part[:, inside][there][every] for part in sample)
+    rows = Scales(*(np.broadcast_to(s[inside], there.shape)[there][every] for s in scales))
     family = model.family
     crps = criterion == "crps"
     # a score in the units of the truth, a location in those of its root for a squared family

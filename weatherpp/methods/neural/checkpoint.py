@@ -14,6 +14,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from weatherpp.files import partial_name
+
 FORMAT = "weatherpp checkpoint 1"
 
 
@@ -45,9 +47,8 @@ def write(content: Mapping[str, Any], path: Path) -> None:
     """
     tensors: dict[str, Tensor] = {}
     tree = json.dumps(_plain(content, tensors))
-    partial = path.with_name(f".{path.name}.partial")
-    save_file(tensors, partial, {"format": FORMAT, "tree": tree})
-    partial.replace(path)
+    with partial_name(path) as partial:
+        save_file(tensors, partial, {"format": FORMAT, "tree": tree})
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -148,7 +148,7 @@ class Correction(Method):
         self.scale = float(np.nanmean(spread[at_train]))
         spread = np.maximum(spread, LEAST_SPREAD * self.scale)
         goal = self._goal(data).transpose("time", *plane(field)).sel(time=times).values
-        field = self._field(data.forecast)
+        field = self._field(data.forecast).load()  # a wide base leaves it lazy
         dated = {
             "extra": self._extra(self._members(field), mean, spread),
             **self._goals(goal, mean, spread, area_weights(field)),

@@ -8,7 +8,8 @@ import string
 from collections.abc import Mapping
 from typing import Any
 
-KNOWN = ("count", "seed", "years")
+KNOWN = ("count", "seed", "years", "width", "depth")
+SETTINGS = ("width", "depth")
 MOST = 500  # entries; more are a slip of the pen
 
 
@@ -17,8 +18,8 @@ def expand(entries: Any) -> Any:
 
     ``{label: "emos-{count}", method: emos, each: {count: [2, 5]}}`` becomes ``emos-2`` with the
     first two members and ``emos-5`` with the first five. ``count`` goes to ``members``, ``seed``
-    and ``years`` to the keys of that name. What is no list of mappings is given back as it is, for
-    the model to refuse.
+    and ``years`` to the keys of that name, ``width`` and ``depth`` to the settings. What is no list
+    of mappings is given back as it is, for the model to refuse.
 
     Raises
     ------
@@ -59,6 +60,8 @@ def _expanded(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
     rest = {key: value for key, value in entry.items() if key != "each"}
     if not isinstance(rest.get("members", {}), Mapping):
         raise ValueError("members: with each.count, give keys such as choose, or leave it out")
+    if not isinstance(rest.get("settings", {}), Mapping):
+        raise ValueError("settings: expected 'key: value' lines")
     out = []
     for values in itertools.product(*each.values()):
         chosen = dict(zip(each, values, strict=True))
@@ -66,5 +69,8 @@ def _expanded(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
         if "count" in chosen:
             members = rest.get("members", {})
             made["members"] = {"choose": "first", **members, "count": chosen.pop("count")}
+        own = {name: chosen.pop(name) for name in SETTINGS if name in chosen}
+        if own:
+            made["settings"] = {**rest.get("settings", {}), **own}
         out.append({**made, **chosen})
     return out

@@ -141,6 +141,28 @@ class FoldSplit(Strict):
     leave_out: Literal["time", "year"]
 
 
+class WindowSplit(Strict):
+    """A sliding window: each date is predicted by a model of its own, fitted on the dates whose
+    valid times lie before its initial time and no more than ``window`` before it.
+
+    The first dates, which have no whole window before them, are not predicted.
+    """
+
+    window: str
+
+    @field_validator("window")
+    @classmethod
+    def _window_is_a_time(cls, value: str) -> str:
+        if not parse_step(value) > pd.Timedelta(0):
+            raise ValueError("a window of no length has no dates to train on")
+        return value
+
+    @property
+    def length(self) -> pd.Timedelta:
+        """Length of the window."""
+        return parse_step(self.window)
+
+
 class TwinSource(Strict):
     """The embedded atmosphere; settings go to :class:`weatherpp.twin.TwinConfig`."""
 
@@ -178,8 +200,33 @@ Source = Annotated[
     _closest({"Twin": TwinSource, "Catalog": CatalogSource}),
 ]
 Split = Annotated[
-    Annotated[YearSplit, Tag("Years")] | Annotated[FoldSplit, Tag("Folds")],
-    _closest({"Years": YearSplit, "Folds": FoldSplit}),
+    Annotated[YearSplit, Tag("Years")]
+    | Annotated[FoldSplit, Tag("Folds")]
+    | Annotated[WindowSplit, Tag("Window")],
+    _closest({"Years": YearSplit, "Folds": FoldSplit, "Window": WindowSplit}),
+]
+
+
+class Range(Strict):
+    """Values from ``low`` to ``high``, both included; whole numbers if both are."""
+
+    low: int | float
+    high: int | float
+    log: bool = Field(default=False, description="evenly in the logarithm")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Range:
+        if not self.low < self.high:
+            raise ValueError(f"low: {self.low} is not below high: {self.high}")
+        if self.log and self.low <= 0:
+            raise ValueError("log: true needs a low above zero")
+        return self
+
+
+Choices = Annotated[tuple[bool | int | float | str, ...], Field(min_length=1)]
+Search = Annotated[
+    Annotated[Range, Tag("Range")] | Annotated[Choices, Tag("Choices")],
+    Discriminator(lambda data: "Range" if isinstance(data, (Mapping, Range)) else "Choices"),
 ]
 
 
@@ -187,6 +234,10 @@ class MethodEntry(Strict):
     """One method in a recipe: which one, under which label, on which members.
 
     ``seed`` replaces that of the recipe; ``years`` takes the last so many years of training only.
+    ``full`` says whose spread a job ``spread`` is to tell: that of all members, or of the others
+    than those given, so that no member is in both.
+    ``search`` says what ``weatherpp tune`` tries for settings such as ``training.learning_rate``:
+    a range or a list of choices; it changes no fit.
     In a recipe ``each: {count: [...], seed: [...], years: [...]}`` stands for several entries, see
     :func:`weatherpp.expand.expand`.
     """
@@ -195,9 +246,44 @@ class MethodEntry(Strict):
     method: Label
     job: Literal["forecast", "spread"] = "forecast"
     members: MemberChoice = MemberChoice()
+    full: Literal["all", "others"] = "all"
     seed: int | None = Field(default=None, ge=0, lt=2**31)
     years: int | None = Field(default=None, ge=1, description="of training; None for all")
     settings: dict[str, Any] = Field(default_factory=dict)
+    search: dict[str, Search] = Field(default_factory=dict, exclude=True)
+
+    @model_validator(mode="after")
+    def _others(self) -> MethodEntry:
+        if self.full == "others" and self.job != "spread":
+            raise ValueError("full: others goes with job: spread, and only with it")
+        return self
+
+
+class Tracking(Strict):
+    """Where the networks' losses are recorded while they train; changes no fit.
+
+    A folder for ``csv`` or ``tensorboard``, or the address of a server or folder for ``mlflow``.
+    """
+
+    csv: str | None = Field(default=None, min_length=1)
+    tensorboard: str | None = Field(default=None, min_length=1)
+    mlflow: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _one(self) -> Tracking:
+        if len(self.model_dump(exclude_none=True)) != 1:
+            raise ValueError("tracking takes one of csv, tensorboard, mlflow")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """Which of them."""
+        return next(iter(self.model_dump(exclude_none=True)))
+
+    @property
+    def place(self) -> str:
+        """Folder or address."""
+        return str(getattr(self, self.kind))
 
 
 class Bootstrap(Strict):
@@ -247,15 +333,61 @@ class ProductSettings(Strict):
         return value
 
 
+class Curve(Strict):
+    """A score drawn against what it depends on, such as the number of members.
+
+    ``lines`` names, for each line, the method at each x; several methods at one x, which differ in
+    their seed, are averaged. ``worth`` names the line that the others are measured along: how many
+    members of that one a method is worth. ``by`` says what x is.
+    """
+
+    title: str = Field(min_length=1)
+    by: str = Field(min_length=1)
+    score: Literal["crps", "rmse", "spread_rmse"] = "crps"
+    lines: dict[Label, dict[Annotated[float, Field(gt=0)], tuple[Label, ...]]] = Field(min_length=1)
+    worth: Label | None = None
+
+    @field_validator("lines", mode="before")
+    @classmethod
+    def _one_method(cls, value: Any) -> Any:
+        """A point of one method may be written without a list."""
+        if not isinstance(value, Mapping):
+            return value
+        return {
+            line: {x: [at] if isinstance(at, str) else at for x, at in methods.items()}
+            if isinstance(methods, Mapping)
+            else methods
+            for line, methods in value.items()
+        }
+
+    @model_validator(mode="after")
+    def _whole(self) -> Curve:
+        for line, methods in self.lines.items():
+            if not methods or not all(methods.values()):
+                raise ValueError(f"line {line} lacks a method")
+        if self.worth is not None and self.worth not in self.lines:
+            raise ValueError(f"worth names the unknown line {self.worth}")
+        return self
+
+    @property
+    def labels(self) -> list[str]:
+        """All methods on its lines."""
+        found = itertools.chain(*(methods.values() for methods in self.lines.values()))
+        return list(itertools.chain(*found))
+
+
 class VerifySettings(Strict):
     """How to score.
 
     ``references`` are the methods that gains are told against; by default the first method of
-    each job.
+    each job. ``extremes`` is the share of the test dates, those whose analyses are farthest from
+    the climate, that are scored by themselves too, as the region ``extreme dates``.
     """
 
     bootstrap: Bootstrap = Bootstrap()
     references: tuple[Label, ...] = ()
+    extremes: float = Field(default=0.0, ge=0, le=0.5)
+    curves: tuple[Curve, ...] = ()
 
 
 class ReportSettings(Strict):
@@ -274,7 +406,8 @@ class Claim(Strict):
 
     It holds if the relative gain is at least ``gain`` (a fraction) and the interval of the
     gain excludes zero. ``estimator`` and ``than_estimator`` choose among the estimators that
-    a method is scored with (``plain``, ``fair``, ``gaussian``); by default the first.
+    a method is scored with (``plain``, ``fair``, ``gaussian``); by default the first. ``region``
+    may be ``extreme dates`` if ``verify.extremes`` is set.
     """
 
     name: str
@@ -284,6 +417,7 @@ class Claim(Strict):
     better: Label
     than: Label
     than_estimator: str | None = None
+    region: Literal["whole grid", "extreme dates"] = "whole grid"
     gain: float = Field(default=0.0, allow_inf_nan=False)
 
 
@@ -301,6 +435,7 @@ class Recipe(Strict):
     products: ProductSettings = ProductSettings()
     verify: VerifySettings = VerifySettings()
     report: ReportSettings = ReportSettings()
+    tracking: Tracking | None = None
     claims: tuple[Claim, ...] = ()
 
     @field_validator("methods", mode="before")
@@ -323,6 +458,10 @@ class Recipe(Strict):
         for label in self.verify.references:
             if label not in labels:
                 raise ValueError(f"verify.references names the unknown method {label}")
+        for curve in self.verify.curves:
+            for label in curve.labels:
+                if label not in labels:
+                    raise ValueError(f"curve '{curve.title}' names the unknown method {label}")
         if len({claim.name for claim in self.claims}) < len(self.claims):
             raise ValueError("two claims have the same name")
         for claim in self.claims:
@@ -331,6 +470,14 @@ class Recipe(Strict):
             for label in (claim.better, claim.than):
                 if label not in labels:
                     raise ValueError(f"claim '{claim.name}' names the unknown method {label}")
+            wholes = {e.full for e in self.methods if e.label in (claim.better, claim.than)}
+            if claim.score == "spread_rmse" and len(wholes) > 1:
+                raise ValueError(
+                    f"claim '{claim.name}' compares spreads of different ensembles; give both "
+                    "methods the same full"
+                )
+            if claim.region == "extreme dates" and not self.verify.extremes:
+                raise ValueError(f"claim '{claim.name}' is about extremes; set verify.extremes")
             if claim.target not in names:
                 raise ValueError(f"claim '{claim.name}' names the unknown target {claim.target}")
         return self

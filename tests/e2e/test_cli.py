@@ -13,9 +13,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import xarray as xr
-from jobs import ENTRY, RECIPE, Command, write_yaml
+from jobs import ENTRY, FIVE, RECIPE, Command, write_yaml
 
 from weatherpp.data.archive import Archive
+from weatherpp.verify.weights import grid_weights
 
 COMMANDS = [
     "ingest",
@@ -374,3 +375,77 @@ def test_catalog_check_ends_with_3_if_something_is_missing(
     lacking = weatherpp("catalog", "check", "tiny", "--root", "files", cwd=workplace)
     assert lacking.returncode == 3
     assert "missing: files/analysis.nc: no such analysis file" in lacking.stdout
+
+
+def test_extremes_other_members_and_curves(weatherpp: Command, workplace: Path) -> None:
+    """Dates scored apart, the spread of members that were not given, and curves."""
+    few = [
+        {"label": "raw-{count}", "method": "raw", "each": {"count": [2, 5, 10]}},
+        {"label": "emos-{count}", "method": "emos", "each": {"count": [2, 5]}},
+    ]
+    spread = {"job": "spread", "full": "others", "members": FIVE}
+    recipe = {
+        **RECIPE,
+        "methods": [
+            *few,
+            RECIPE["methods"][2],
+            {"label": "others", "method": "raw", **spread},
+            {"label": "regression-others", "method": "spread-regression", **spread},
+        ],
+        "verify": {
+            "extremes": 0.2,
+            "curves": [
+                {
+                    "title": "CRPS against members",
+                    "by": "members",
+                    "worth": "raw",
+                    "lines": {
+                        "raw": {m: f"raw-{m}" for m in (2, 5, 10)},
+                        "emos": {m: f"emos-{m}" for m in (2, 5)},
+                    },
+                }
+            ],
+        },
+        "claims": [
+            {
+                "name": "EMOS on extremes",
+                "target": "z500",
+                "better": "emos-5",
+                "than": "raw-5",
+                "region": "extreme dates",
+                "gain": -1,
+            },
+        ],
+    }
+    write_yaml(workplace / "tiny.yaml", recipe)
+    done = weatherpp("run", "tiny.yaml", cwd=workplace)
+    assert done.returncode == 0, done.stderr
+    scores = workplace / "runs" / "tiny" / "scores"
+    table = pd.read_parquet(scores / "scores.parquet")
+    apart = table[table["region"] == "extreme dates"]
+    assert set(apart["method"]) == {"raw-2", "raw-5", "raw-10", "emos-2", "emos-5"}
+    assert (apart["dates"] == 3).all()
+    # errors of two kinds of spread are told apart, and never compared with each other
+    kinds = table[table["score"] == "spread_rmse"].set_index("method")["estimator"]
+    assert kinds.to_dict() == {
+        "sample-spread-5": "",
+        "others": "other members",
+        "regression-others": "other members",
+    }
+    gains = pd.read_parquet(scores / "gains.parquet")
+    pairs = gains[gains["score"] == "spread_rmse"][["method", "reference"]]
+    assert {("sample-spread-5", "others")}.isdisjoint(map(tuple, pairs.to_numpy()))
+    # the target is the spread of members 5 to 9 alone
+    forecast = xr.open_dataset(workplace / "files" / "forecast.nc")
+    field = forecast["z"].sel(level=500, step="48h", time="2003")
+    off = (
+        field.isel(number=slice(5)).std("number", ddof=1)
+        - field.isel(number=slice(5, 10)).std("number", ddof=1)
+    ) ** 2
+    weights = grid_weights(field)
+    expected = float(off.weighted(weights).mean() ** 0.5)
+    of_others = table[(table["method"] == "others") & (table["score"] == "spread_rmse")]
+    assert float(of_others["value"].iloc[0]) == pytest.approx(expected, rel=1e-4)
+    page = (workplace / "runs" / "tiny" / "report.html").read_text(encoding="utf-8")
+    assert "Gains on extreme dates" in page
+    assert "As good for z500, by members" in page

@@ -22,6 +22,7 @@ from weatherpp.data.fields import ensemble_spread, select
 from weatherpp.data.matching import truth_for
 from weatherpp.pipeline.products import read_product, without_scalars
 from weatherpp.recipe import MethodEntry, Target
+from weatherpp.verify.extremes import EXTREME
 
 if TYPE_CHECKING:
     from weatherpp.pipeline.run import Job
@@ -79,20 +80,59 @@ def _write(job: Job, overrides: tuple[str, ...], path: Path) -> None:
         for target, by_method in raw.items()
     }
     recipe = job.recipe
+    apart = gains["region"] == EXTREME
+    whole = gains[~apart]
     data = ReportData(
         title=recipe.report.title or recipe.title or recipe.name,
         name=recipe.name,
-        summary=summary(scores, gains, verdicts),
+        summary=summary(scores, whole, verdicts),
         notes=list(recipe.report.notes),
         claims=verdicts,
         scores=scores,
-        gains=gains,
+        gains=whole,
         histograms=histograms,
-        sections=_sections(job),
+        sections=[
+            *_extreme_sections(gains[apart], scores),
+            *_curve_sections(scores_dir, scores),
+            *_sections(job),
+        ],
         provenance=_provenance(job, overrides),
         recipe_text=job.text,
     )
     write_report(data, path)
+
+
+def _extreme_sections(gains: pd.DataFrame, scores: pd.DataFrame) -> list[Section]:
+    """Gains on the extreme dates; their scores stand with those of other regions."""
+    from weatherpp.report.content import Section
+    from weatherpp.report.figures import gain_bars
+
+    if gains.empty:
+        return []
+    counts = scores.loc[scores["region"] == EXTREME, "dates"]
+    text = (
+        f"The {int(counts.max())} dates on which the analysis was farthest from the climate of the "
+        "training dates, by the area mean of the square of its anomaly in local standard "
+        "deviations. They were chosen by their outcome, which favours forecasts that warn "
+        "often: read this beside the scores of all dates, not instead of them."
+    )
+    return [Section("Gains on extreme dates", [text], [gain_bars(gains)])]
+
+
+def _curve_sections(folder: Path, scores: pd.DataFrame) -> list[Section]:
+    from weatherpp.report.content import Section
+    from weatherpp.report.curves import curve_lines, worth_words
+
+    points = pd.read_parquet(folder / "curves.parquet")
+    worth = pd.read_parquet(folder / "worth.parquet")
+    units = scores.drop_duplicates(["target", "score"]).set_index(["target", "score"])["units"]
+    points["units"] = [
+        str(units[key]) for key in zip(points["target"], points["score"], strict=True)
+    ]
+    return [
+        Section(str(title), worth_words(worth[worth["curve"] == title]), [curve_lines(part)])
+        for title, part in points.groupby("curve", sort=False)
+    ]
 
 
 def _sections(job: Job) -> list[Section]:
@@ -184,8 +224,14 @@ def _spread_sections(job: Job, archive: Archive, target: Target) -> list[Section
     for time, why in picks:
         forecast = archive.forecast.sel(time=[time])
         full = select(forecast, target.variable, target.level, target.lead).load()
-        fields = [_dated(ensemble_spread(full).isel(time=0), time, target)]
-        titles = [f"all {full.sizes['number']} members"]
+        numbers = [int(number) for number in full["number"].to_numpy()]
+        fields, titles = [], []
+        for full_name in dict.fromkeys(entry.full for entry in entries):
+            of = next(entry for entry in entries if entry.full == full_name)
+            part = full.sel(number=job.full_members(of, numbers))
+            fields.append(_dated(ensemble_spread(part).isel(time=0), time, target))
+            which = "all" if full_name == "all" else "the other"
+            titles.append(f"{which} {part.sizes['number']} members")
         for entry in entries:
             fields.append(_field(_product(job, target, entry), "spread", time, target))
             titles.append(entry.label)

@@ -213,10 +213,29 @@ class Job:
         numbers = [int(number) for number in archive.forecast["number"].values]
         for entry in self.recipe.methods:
             try:
-                choose(numbers, entry.members, self.seed(entry))
+                self.full_members(entry, numbers)
             except InputError as error:
                 raise InputError(f"method {entry.label}: {error}") from None
         check_members(self.recipe, archive)
+
+    def full_members(self, entry: MethodEntry, numbers: list[int]) -> list[int]:
+        """Which members a spread job tells the spread of; see ``MethodEntry.full``.
+
+        Raises
+        ------
+        InputError
+            There are not the members that the recipe asks for, or too few others.
+        """
+        chosen = choose(numbers, entry.members, self.seed(entry))
+        if entry.full == "all":
+            return numbers
+        others = [number for number in numbers if number not in chosen]
+        if len(others) < 2:
+            raise InputError(
+                f"full: others needs two members besides the {len(chosen)} given; "
+                f"the archive has {len(numbers)}"
+            )
+        return others
 
     def seed(self, entry: MethodEntry) -> int:
         """Seed of a method: its own, or the recipe's."""
@@ -276,7 +295,7 @@ class Job:
         }
         keep = folder / ".training"
         if len(fold.train):
-            data = self._fit_data(archive, target, method, chosen.sel(time=times), fold)
+            data = self._fit_data(archive, target, method, chosen.sel(time=times), fold, entry)
             method.fit(replace(data, keep=keep, seed=seed))
         elif entry.method != "raw":
             raise ConfigError(f"method {entry.label} must be fitted, but the recipe has no split")
@@ -284,7 +303,13 @@ class Job:
         method.save(folder, meta)
 
     def _fit_data(
-        self, archive: Archive, target: Target, method: Method, chosen: xr.Dataset, fold: Fold
+        self,
+        archive: Archive,
+        target: Target,
+        method: Method,
+        chosen: xr.Dataset,
+        fold: Fold,
+        entry: MethodEntry,
     ) -> FitData:
         times = pd.DatetimeIndex(chosen["time"].to_numpy())
         truth = None
@@ -295,6 +320,8 @@ class Job:
                 f"{self.archive_path}: no analysis, which method {method.name} learns from"
             )
         full = select(archive.forecast.sel(time=times), target.variable, target.level, target.lead)
+        numbers = [int(number) for number in full["number"].to_numpy()]
+        full = full.sel(number=self.full_members(entry, numbers))
         return FitData(
             forecast=chosen,
             truth=truth,

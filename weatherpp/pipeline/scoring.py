@@ -22,8 +22,9 @@ from weatherpp.methods.base import method_class
 from weatherpp.pipeline.products import read_product, without_scalars
 from weatherpp.recipe import MethodEntry, Target
 from weatherpp.verify import claims as claims_module
-from weatherpp.verify import scores, table
+from weatherpp.verify import curves, scores, table
 from weatherpp.verify.aggregate import NanPolicy
+from weatherpp.verify.extremes import EXTREME, extreme_dates
 from weatherpp.verify.weights import grid_weights
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class _Scores:
         members: int,
         truth: xr.DataArray | None,
         full_spread: xr.DataArray | None = None,
+        full_name: str = "",
+        subsets: Mapping[str, pd.DatetimeIndex] | None = None,
     ) -> None:
         """Score one method for one target."""
         recipe = self.job.recipe
@@ -78,6 +81,8 @@ class _Scores:
             target,
             members=members,
             full_spread=full_spread,
+            full_name=full_name,
+            subsets=subsets,
             nan_policy=nan_policy,
             bootstrap=recipe.verify.bootstrap,
             seed=recipe.seed,
@@ -101,21 +106,42 @@ def _score_all(job: Job, products: Mapping[str, str], folder: Path) -> None:
     found = _Scores(job, folder)
     for target in job.recipe.targets:
         tested: set[np.datetime64] = set()
+        subsets = _subsets(job, archive, target)
         for entry in job.recipe.methods:
             if f"predictions/{target.name}/{entry.label}" not in products:
                 continue
             path = job.run.path / "predictions" / target.name / f"{entry.label}.nc"
             dist = read_product(path)
-            truth, full_spread = _references(archive, entry, target, dist)
+            truth, full_spread = _references(job, archive, entry, target, dist)
             if truth is None and full_spread is None:
                 continue
             if truth is not None and any(map(has_gaps, (truth, *dist.data_vars.values()))):
                 truth = _same_pairs(job, target, products, truth)
             tested |= set(dist["time"].to_numpy())
             members = _members(archive, entry)
-            found.add(entry.label, dist, target, members, truth, full_spread)
+            name = "" if entry.full == "all" else "other members"
+            parts = subsets if truth is not None else {}
+            found.add(entry.label, dist, target, members, truth, full_spread, name, parts)
         _add_limit(found, archive, target, tested)
     _write(job, found)
+
+
+def _subsets(job: Job, archive: Archive, target: Target) -> dict[str, pd.DatetimeIndex]:
+    """Dates to score apart: those with the largest anomalies of the analysis."""
+    share = job.recipe.verify.extremes
+    if not share or archive.analysis is None:
+        return {}
+    folds = job.folds(archive, target, "forecast")
+    none = pd.DatetimeIndex([])
+    train, tested = none, none
+    for fold in folds:
+        train = train.union(fold.train)
+        tested = tested.union(fold.predict) if fold.verified else tested
+    if train.empty or tested.empty:
+        return {}
+    climate = truth_for(archive.analysis, target, train)
+    truth = truth_for(archive.analysis, target, tested)
+    return {EXTREME: extreme_dates(truth, climate, share)}
 
 
 def _same_pairs(
@@ -156,13 +182,15 @@ def _members(archive: Archive, entry: MethodEntry) -> int:
 
 
 def _references(
-    archive: Archive, entry: MethodEntry, target: Target, dist: xr.Dataset
+    job: Job, archive: Archive, entry: MethodEntry, target: Target, dist: xr.Dataset
 ) -> tuple[xr.DataArray | None, xr.DataArray | None]:
     """What a method is scored against: the analysis, or the spread of the full ensemble."""
     times = pd.DatetimeIndex(dist["time"].to_numpy())
     if entry.job == "spread":
         forecast = archive.forecast.sel(time=times)
-        full = select(forecast, target.variable, target.level, target.lead).load()
+        full = select(forecast, target.variable, target.level, target.lead)
+        numbers = [int(number) for number in full["number"].to_numpy()]
+        full = full.sel(number=job.full_members(entry, numbers)).load()
         return None, without_scalars(ensemble_spread(full))
     if archive.analysis is None:
         return None, None
@@ -179,6 +207,10 @@ def _write(job: Job, found: _Scores) -> None:
         per_date = pd.concat(found.per_date, ignore_index=True)
     table.write([per_date], folder / "per_date.parquet")
     table.write(_gains(job, per_date), folder / "gains.parquet")
+    settings = job.recipe.verify
+    for name, work in {"curves": curves.points, "worth": curves.worth}.items():
+        found_rows = work(settings.curves, per_date, settings.bootstrap, job.recipe.seed)
+        table.write([found_rows], folder / f"{name}.parquet")
     (folder / "histograms.json").write_text(json.dumps(found.histograms), encoding="utf-8")
     verdicts = claims_module.evaluate(
         job.recipe.claims, per_date, job.recipe.verify.bootstrap, job.recipe.seed
@@ -198,13 +230,15 @@ def _gains(job: Job, per_date: pd.DataFrame) -> list[pd.DataFrame]:
     parts = [pd.DataFrame(columns=list(table.GAIN_COLUMNS))]
     for label in recipe.verify.references or first.values():
         kind = next(entry.job for entry in recipe.methods if entry.label == label)
-        found = table.gains(
-            per_date,
-            label,
-            score="crps" if kind == "forecast" else "spread_rmse",
-            bootstrap=recipe.verify.bootstrap,
-            seed=recipe.seed,
-        )
-        if len(found):
-            parts = [*parts, found] if len(parts[0]) else [found]
+        for region in per_date["region"].unique():
+            found = table.gains(
+                per_date,
+                label,
+                score="crps" if kind == "forecast" else "spread_rmse",
+                region=region,
+                bootstrap=recipe.verify.bootstrap,
+                seed=recipe.seed,
+            )
+            if len(found):
+                parts = [*parts, found] if len(parts[0]) else [found]
     return parts

@@ -104,7 +104,8 @@ def wide_tables(scores: pd.DataFrame) -> list[WideTable]:
 
 def _wide_table(rows: pd.DataFrame, title: str, anchor: str, main: bool) -> WideTable:
     """A method's own estimator of the CRPS shares the first column with the plain one."""
-    kind = rows["estimator"].where(rows["estimator"].isin(OF_MEMBERS[1:]), "")
+    apart = rows["estimator"].isin(OF_MEMBERS[1:]) | (rows["score"] != "crps")
+    kind = rows["estimator"].where(apart, "")
     columns_of: Any = list(zip(rows["score"].astype(str), kind, strict=True))
     rows = rows.assign(column=columns_of)
     columns = sorted(dict.fromkeys(rows["column"]), key=_place)
@@ -143,7 +144,8 @@ def _wide_table(rows: pd.DataFrame, title: str, anchor: str, main: bool) -> Wide
 def _place(column: tuple[str, str]) -> tuple[int, str, int]:
     score, estimator = column
     place = SCORE_ORDER.index(score) if score in SCORE_ORDER else len(SCORE_ORDER)
-    return place, score, OF_MEMBERS.index(estimator) if estimator else 0
+    order = ("", *OF_MEMBERS)
+    return place, score, order.index(estimator) if estimator in order else len(order)
 
 
 def _best(values: pd.Series[Any], score: str) -> float:

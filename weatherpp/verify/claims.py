@@ -32,7 +32,6 @@ def evaluate(
     table: pd.DataFrame,
     bootstrap: Bootstrap | None = None,
     seed: int = 1,
-    region: str = "whole grid",
 ) -> list[Verdict]:
     """Verdict on each claim from the per-date table.
 
@@ -54,14 +53,14 @@ def evaluate(
     InputError
         The table lacks a score that a claim names.
     """
-    return [_evaluate(claim, table, bootstrap or Bootstrap(), seed, region) for claim in claims]
+    return [_evaluate(claim, table, bootstrap or Bootstrap(), seed) for claim in claims]
 
 
-def _evaluate(
-    claim: Claim, table: pd.DataFrame, bootstrap: Bootstrap, seed: int, region: str
-) -> Verdict:
-    better = date_series(table, claim.target, claim.better, claim.score, region)
-    than = date_series(table, claim.target, claim.than, claim.score, region)
+def _evaluate(claim: Claim, table: pd.DataFrame, bootstrap: Bootstrap, seed: int) -> Verdict:
+    better, than = (
+        date_series(table, claim.target, label, claim.score, claim.region)
+        for label in (claim.better, claim.than)
+    )
     reference = _known(claim, claim.than_estimator, than) or kindest(than)
     own = _known(claim, claim.estimator, better) or own_estimator(better, reference)
     gain, dates = paired_gain(
@@ -91,8 +90,9 @@ def _text(claim: Claim, gain: Interval, own: str, reference: str, dates: int, le
         return f"{label} ({estimator})" if estimator else label
 
     limits = f"{level:.0%} interval {gain.low:.1%} to {gain.high:.1%}"
+    where = "" if claim.region == "whole grid" else f" on {claim.region}"
     return (
-        f"{claim.target} {claim.score}: {named(claim.better, own)} against "
+        f"{claim.target} {claim.score}{where}: {named(claim.better, own)} against "
         f"{named(claim.than, reference)}: gain {gain.value:.1%}, "
         f"{limits if np.isfinite(gain.low) else 'too few dates for an interval'}, "
         f"bound {claim.gain:.1%}, {dates} {'date' if dates == 1 else 'dates'}"

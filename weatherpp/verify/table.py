@@ -11,7 +11,7 @@ comparisons are computed from it, and can be again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,6 +77,8 @@ def score_method(
     *,
     members: int,
     full_spread: xr.DataArray | None = None,
+    full_name: str = "",
+    subsets: Mapping[str, pd.DatetimeIndex] | None = None,
     region: str = "whole grid",
     mask: xr.DataArray | None = None,
     nan_policy: NanPolicy = "raise",
@@ -98,6 +100,11 @@ def score_method(
         Number of trajectories the method saw.
     full_spread
         Spread of the full ensemble (divided by m - 1); without it there is no ``spread_rmse``.
+    full_name
+        Which ensemble that is, if not all members; goes to the column ``estimator``, so that
+        errors of different spreads are never compared.
+    subsets
+        Initial dates to score by themselves too, by name, which goes to the column ``region``.
     region, mask
         Name of the region, and which points lie in it (multiplies the area weights).
     nan_policy
@@ -112,7 +119,7 @@ def score_method(
     InputError
         Fields are not aligned, NaN scores, no grid to weight, nothing to score against.
     """
-    fields = _fields(dist, truth, full_spread)
+    fields = _fields(dist, truth, full_spread, full_name)
     if not fields:
         raise InputError(f"{label}: neither an analysis nor a full spread to score against")
     weights = grid_weights(next(iter(fields.values())))
@@ -124,14 +131,19 @@ def score_method(
     series = {key: per_date(field, weights, nan_policy) for key, field in fields.items()}
     dates = next(iter(series.values())).index
     pairs = _pairs(next(iter(fields.values())), weights).loc[dates]
-    common = {"method": label, "target": target.name, "region": region}
-    table = pd.concat([_by_date(key, values, pairs) for key, values in series.items()])
-    table = table.assign(**common).reset_index(drop=True)
-    numbers = _numbers(dist, series, bootstrap or Bootstrap(), seed)
     field = truth if truth is not None else full_spread
     units = field.attrs.get("units", "1") if field is not None else "1"
-    rows = pd.DataFrame(
-        [
+    rows: list[dict[str, Any]] = []
+    tables: list[pd.DataFrame] = []
+    for name, at in {region: dates, **(subsets or {})}.items():
+        kept = dates.intersection(at)
+        if kept.empty:
+            continue
+        part = {key: values.loc[kept] for key, values in series.items()}
+        common = {"method": label, "target": target.name, "region": name}
+        by_date = [_by_date(key, values, pairs.loc[kept]) for key, values in part.items()]
+        tables.append(pd.concat(by_date).assign(**common))
+        rows += [
             {
                 **common,
                 "members": members,
@@ -140,14 +152,16 @@ def score_method(
                 "estimator": estimator,
                 **number._asdict(),
                 "units": "1" if score == "spread_skill" else units,
-                "dates": len(dates),
-                "pairs": int(pairs.sum()),
+                "dates": len(kept),
+                "pairs": int(pairs.loc[kept].sum()),
             }
-            for (score, estimator), number in numbers.items()
-        ],
-        columns=list(COLUMNS),
-    )
-    return Scored(rows, table[list(PER_DATE_COLUMNS)], _maps(fields, units, nan_policy))
+            for (score, estimator), number in _numbers(
+                dist, part, bootstrap or Bootstrap(), seed
+            ).items()
+        ]
+    table = pd.concat(tables, ignore_index=True)
+    scored = pd.DataFrame(rows, columns=list(COLUMNS))
+    return Scored(scored, table[list(PER_DATE_COLUMNS)], _maps(fields, units, nan_policy))
 
 
 def _by_date(key: Key, values: pd.Series[float], pairs: pd.Series[int]) -> pd.DataFrame:
@@ -179,7 +193,10 @@ def _pairs(field: xr.DataArray, weights: xr.DataArray) -> pd.Series[int]:
 
 
 def _fields(
-    dist: xr.Dataset, truth: xr.DataArray | None, full_spread: xr.DataArray | None
+    dist: xr.Dataset,
+    truth: xr.DataArray | None,
+    full_spread: xr.DataArray | None,
+    full_name: str,
 ) -> dict[Key, xr.DataArray]:
     fields: dict[Key, xr.DataArray] = {}
     has_spread = distribution.form_of(dist) != "members" or dist.sizes["number"] > 1
@@ -193,7 +210,8 @@ def _fields(
         if has_spread:
             fields["variance", ""] = scores.variance(dist)
     if full_spread is not None and has_spread:
-        fields["spread_squared_error", ""] = scores.spread_squared_error(dist, full_spread)
+        error = scores.spread_squared_error(dist, full_spread)
+        fields["spread_squared_error", full_name] = error
     return fields
 
 
@@ -207,8 +225,9 @@ def _numbers(
     if ("error", "") in series:
         numbers["bias", ""] = interval(series["error", ""], bootstrap, seed)
     for name, score in ROOTS.items():
-        if (score, "") in series:
-            numbers[name, ""] = interval(series[score, ""], bootstrap, seed, root=True)
+        for key, values in series.items():
+            if key[0] == score:
+                numbers[name, key[1]] = interval(values, bootstrap, seed, root=True)
     if ("variance", "") in series:
         size = dist.sizes["number"] if distribution.form_of(dist) == "members" else None
         numbers["spread_skill", ""] = spread_skill(
@@ -286,7 +305,7 @@ def gains(
 
     A reference of members is told twice: scored plainly, and with the estimator that is
     kindest to it. Methods with other dates than the reference are compared on the common ones
-    (column ``dates``).
+    (column ``dates``). Errors of the spreads of different ensembles are not compared.
 
     Parameters
     ----------
@@ -317,6 +336,8 @@ def gains(
                 continue
             own = date_series(table, target, method, score, region)
             for estimator in against:
+                if score == "spread_rmse" and estimator not in own:
+                    continue
                 mine = own_estimator(own, estimator)
                 gain, dates = paired_gain(
                     own[mine], base[estimator], bootstrap or Bootstrap(), seed, score in ROOTS

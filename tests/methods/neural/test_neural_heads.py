@@ -15,16 +15,18 @@ from weatherpp.methods.neural.heads import (
     Normal,
     Quantiles,
     make_head,
-    standardised_members,
+    mean_factor,
+    relative_members,
 )
 
 rng = np.random.default_rng(1)
 SHAPE = (3, 4, 5)
 RAW = rng.normal(size=(3, 6, 4, 5))
+SPREAD = rng.uniform(0.5, 2, SHAPE)
 BASE = {
     "mean": rng.normal(280, 5, SHAPE),
-    "spread": rng.uniform(0.5, 2, SHAPE),
-    "members": standardised_members(RAW),
+    "spread": SPREAD,
+    "members": relative_members(RAW, mean_factor(RAW, SPREAD), SPREAD),
 }
 LIKE = xr.DataArray(
     np.zeros(SHAPE, np.float32), dims=("time", "latitude", "longitude"), attrs={"units": "K"}
@@ -44,9 +46,28 @@ def test_zero_output_is_the_base(name: str) -> None:
     assert result.attrs["target"] == "t850"
     assert distribution.mean(result).attrs["units"] == "K"
     np.testing.assert_allclose(distribution.mean(result), BASE["mean"], rtol=1e-6)
+    spread, expected = distribution.spread(result).values, SPREAD
+    if name == "members":  # of the dates together
+        spread, expected = ((each**2).mean(axis=0) for each in (spread, expected))
     # 21 levels leave out the tails of a normal distribution
     rtol = 0.06 if name == "quantiles" else 1e-4
-    np.testing.assert_allclose(distribution.spread(result), BASE["spread"], rtol=rtol)
+    np.testing.assert_allclose(spread, expected, rtol=rtol)
+
+
+def test_members_that_are_all_alike_stay_so() -> None:
+    same = np.repeat(RAW[:, :1], 6, axis=1)
+    factor = mean_factor(same, SPREAD)
+    np.testing.assert_array_equal(factor, 1)
+    np.testing.assert_allclose(relative_members(same, factor, SPREAD), 0, atol=1e-12)
+
+
+def test_dates_with_gaps_do_not_take_part_in_the_factor() -> None:
+    gap, spread = RAW.copy(), SPREAD.copy()
+    gap[0, 2, 1, 1] = np.nan
+    spread[1, 1, 1] = np.nan
+    factor = mean_factor(gap, spread)
+    np.testing.assert_allclose(factor[1, 1], mean_factor(RAW[2:], SPREAD[2:])[1, 1])
+    np.testing.assert_allclose(np.delete(factor, 6), np.delete(mean_factor(RAW, SPREAD), 6))
 
 
 def test_members_keep_the_order_of_the_raw_ones() -> None:

@@ -183,8 +183,8 @@ class Quantiles(Values):
 class Members(Values):
     """Corrected members, which keep the pattern of the raw ones.
 
-    The base for member k is (x_k - mean of x) / (sample spread of x), so that members have mean
-    and spread of the base's distribution; the network adds a correction to each.
+    The base for member k is the base's mean + f (x_k - mean of x), with a factor f for each point,
+    see :func:`mean_factor`; the network adds a correction to each.
 
     Parameters
     ----------
@@ -216,14 +216,32 @@ class Members(Values):
         return distribution.members(value.assign_coords(number=np.arange(len(values[0]))), **attrs)
 
 
-def standardised_members(members: Floats) -> Floats:
-    """Members (batch, member, rows, columns) less their mean, over their spread (ddof = 1).
+def mean_factor(members: Floats, spread: Floats) -> Floats:
+    """Factor on the members' distance from their mean that gives them, over the dates, the base's
+    variance; shape (rows, columns).
 
-    0 where they are all alike.
+    One of its own for each date would make every member depend on all of them, and a fair score
+    takes members for independent draws.
+
+    Parameters
+    ----------
+    members
+        Raw members, shape (time, member, rows, columns).
+    spread
+        Of the base, shape (time, rows, columns).
     """
+    own, base = members.var(axis=1, ddof=1), spread**2
+    both = np.isfinite(own) & np.isfinite(base)
+    own, base = (np.where(both, each, 0).sum(axis=0) for each in (own, base))
+    apart = own > 1e-12 * base  # members that are all alike differ by rounding
+    out: Floats = np.sqrt(np.divide(base, own, out=np.ones_like(base), where=apart))
+    return out
+
+
+def relative_members(members: Floats, factor: Floats, spread: Floats) -> Floats:
+    """Stretched members less their mean, in spreads of the base; shapes as for `mean_factor`."""
     away = members - members.mean(axis=1, keepdims=True)
-    spread = away.std(axis=1, ddof=1, keepdims=True)
-    out: Floats = np.divide(away, spread, out=np.zeros_like(away), where=spread > 0)
+    out: Floats = factor * away / spread[:, None]
     return out
 
 

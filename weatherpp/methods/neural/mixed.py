@@ -15,9 +15,9 @@ from weatherpp.errors import InputError
 from weatherpp.methods.base import FitData
 from weatherpp.methods.neural.build import NeuralSettings
 from weatherpp.methods.neural.correction import Correction, Floats
-from weatherpp.methods.neural.heads import Name, make_head, standardised_members
+from weatherpp.methods.neural.heads import Name, make_head, mean_factor, relative_members
 from weatherpp.methods.neural.losses import weighted_mean
-from weatherpp.methods.neural.samples import Batch
+from weatherpp.methods.neural.samples import Batch, plane
 
 
 class MixedSettings(NeuralSettings):
@@ -81,7 +81,9 @@ class Mixed(Correction):
     ) -> dict[str, Floats]:
         more = {}
         if self.settings.head == "members":
-            more["members"] = self._standardised(field)
+            factor = mean_factor(field.values[train].astype(np.float64), spread[train])
+            self.inputs["factor"] = (plane(field), factor)
+            more["members"] = self._relative_members(field, spread)
         if self.settings.tails > 0:
             share = self.settings.tail
             bounds = np.nanquantile(goal[train], (1 - share, share), axis=0)
@@ -89,10 +91,11 @@ class Mixed(Correction):
                 more[name] = np.nan_to_num((bound - mean) / spread)
         return more
 
-    def _standardised(self, field: xr.DataArray) -> Floats:
+    def _relative_members(self, field: xr.DataArray, spread: Floats) -> Floats:
         if field.sizes["number"] < 2:
             raise InputError(f"method {self.name}, head: members: give at least two members")
-        return standardised_members(field.values.astype(np.float64))
+        factor = self.inputs["factor"].values
+        return relative_members(field.values.astype(np.float64), factor, spread)
 
     def _loss(self, output: Tensor, batch: Batch) -> Tensor:
         crps = self.head.crps(output, batch)
@@ -108,7 +111,7 @@ class Mixed(Correction):
     ) -> xr.Dataset:
         batch = {"mean": mean, "spread": spread}
         if self.settings.head == "members":
-            batch["members"] = self._standardised(field)
+            batch["members"] = self._relative_members(field, spread)
         attrs = {"variable": self.target.variable, "target": self.target.name}
         result = self.head.result(output, batch, ensemble_mean(field), **attrs)
         if "number" in result.dims:

@@ -168,6 +168,18 @@ def test_one_entry_stands_for_many() -> None:
     assert (last.years, last.seed, last.members.count) == (3, 2, 5)
 
 
+def test_entries_that_stand_for_networks_of_several_sizes() -> None:
+    entry = {
+        "label": "net-{width}x{depth}",
+        "method": "mixed",
+        "settings": {"width": 4, "dropout": 0.1},
+        "each": {"width": [8, 16], "depth": [1]},
+    }
+    recipe = validate(Recipe, {**minimal(), "methods": [entry]}, "r")
+    assert [method.label for method in recipe.methods] == ["net-8x1", "net-16x1"]
+    assert recipe.methods[1].settings == {"width": 16, "depth": 1, "dropout": 0.1}
+
+
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
@@ -175,7 +187,8 @@ def test_one_entry_stands_for_many() -> None:
         ({"label": "emos-{count}-{x}", "each": {"count": [2]}}, "must hold {count}"),
         ({"label": "emos-{count", "each": {"count": [2]}}, "must hold {count}"),
         ({"label": "emos-{count.real}", "each": {"count": [2]}}, "must hold {count}"),
-        ({"label": "emos-{width}", "each": {"width": [2]}}, "known are count, seed, years"),
+        ({"label": "emos-{wide}", "each": {"wide": [2]}}, "known are count, seed, years, width"),
+        ({"label": "e-{width}", "settings": 1, "each": {"width": [2]}}, "settings: expected"),
         ({"label": "emos-{count}", "each": {"count": 2}}, "lists of values"),
         ({"label": "emos-{count}", "each": {}}, "lists of values"),
         ({"label": "emos-{seed}", "each": {"seed": list(range(999))}}, "more than 500"),
@@ -197,3 +210,59 @@ def test_targets_at_several_leads_have_labels() -> None:
     named = [{**target, "label": f"z500-{target['step']}"} for target in targets]
     recipe = validate(Recipe, {**minimal(), "targets": named}, "r")
     assert [target.name for target in recipe.targets] == ["z500-24h", "z500-48h"]
+
+
+def spread_methods(**change: Any) -> list[dict[str, Any]]:
+    part = {"job": "spread", "members": {"choose": "first", "count": 5}}
+    return [
+        {"label": "a", "method": "raw", **part},
+        {"label": "b", "method": "raw", **part, "full": "others"},
+        {"label": "c", "method": "emos", **change},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"methods": spread_methods(full="others")}, "full: others goes with job: spread"),
+        (
+            {
+                "methods": spread_methods(),
+                "claims": [
+                    {
+                        "name": "n",
+                        "target": "z500",
+                        "score": "spread_rmse",
+                        "better": "a",
+                        "than": "b",
+                    }
+                ],
+            },
+            "spreads of different ensembles",
+        ),
+        (
+            {
+                "methods": spread_methods(),
+                "claims": [
+                    {
+                        "name": "n",
+                        "target": "z500",
+                        "better": "c",
+                        "than": "a",
+                        "region": "extreme dates",
+                    }
+                ],
+            },
+            "set verify.extremes",
+        ),
+        ({"report": {"highlights": ["x"]}}, "highlights names the unknown method x"),
+        (
+            {"verify": {"curves": [{"title": "t", "by": "b", "lines": {"l": {1: "x"}}}]}},
+            "curve 't' names the unknown method x",
+        ),
+    ],
+)
+def test_comparisons_that_cannot_be_made(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(words)) as error:
+        validate(Recipe, {**minimal(), **change}, "r")
+    assert "\n" not in str(error.value)

@@ -155,6 +155,40 @@ def demo(
 
 
 @app.command()
+def tune(
+    recipe: RecipeArgument,
+    method: Annotated[
+        str, typer.Option("--method", metavar="LABEL", help="Method whose settings to search.")
+    ],
+    target: Annotated[str, typer.Option("--target", metavar="NAME", help="Target to search for.")],
+    trials: Annotated[int, typer.Option("--trials", min=1, help="Fits in all.")] = 20,
+    overrides: SetOption = [],  # noqa: B006
+    run_dir: RunDirOption = None,
+) -> None:
+    """Search a method's settings over its ranges under 'search', by validation dates alone.
+
+    Prints the best settings as YAML for the recipe; a search that was stopped goes on.
+
+    Example: weatherpp tune my.yaml --method mixed-5 --target z500 --trials 30
+    """
+    from weatherpp.pipeline.progress import Terminal
+    from weatherpp.pipeline.run import find_recipe
+    from weatherpp.pipeline.tuning import tune as search
+
+    with Terminal() as terminal:
+        found = search(
+            find_recipe(recipe),
+            label=method,
+            target=target,
+            trials=trials,
+            overrides=tuple(overrides),
+            run_dir=run_dir,
+            terminal=terminal,
+        )
+    typer.echo(found.summary())
+
+
+@app.command()
 def claims(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
 ) -> None:
@@ -192,6 +226,12 @@ def apply(
     ],
     forecast: Annotated[Path, typer.Argument(metavar="FORECAST", help="GRIB, netCDF or Zarr.")],
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="CF netCDF to write.")],
+    recent: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="ARCHIVE", help="Recent forecasts and analyses, for method running-bias."
+        ),
+    ] = None,
 ) -> None:
     """Post-process one forecast file with one fitted model.
 
@@ -199,7 +239,7 @@ def apply(
     """
     from weatherpp.pipeline.products import apply_model
 
-    apply_model(model, forecast, output)
+    apply_model(model, forecast, output, recent)
     typer.echo(f"wrote {output}")
 
 

@@ -169,6 +169,12 @@ class TwinSource(Strict):
     twin: dict[str, Any]
 
 
+class SpeedySource(Strict):
+    """The embedded atmosphere SPEEDY; settings go to :class:`weatherpp.speedy.SpeedyConfig`."""
+
+    speedy: dict[str, Any]
+
+
 class CatalogSource(Strict):
     """A source of the data catalog, by name; ``root`` overrides where its files are."""
 
@@ -196,8 +202,10 @@ def _closest(models: Mapping[str, type[BaseModel]]) -> Discriminator:
 
 
 Source = Annotated[
-    Annotated[TwinSource, Tag("Twin")] | Annotated[CatalogSource, Tag("Catalog")],
-    _closest({"Twin": TwinSource, "Catalog": CatalogSource}),
+    Annotated[TwinSource, Tag("Twin")]
+    | Annotated[SpeedySource, Tag("Speedy")]
+    | Annotated[CatalogSource, Tag("Catalog")],
+    _closest({"Twin": TwinSource, "Speedy": SpeedySource, "Catalog": CatalogSource}),
 ]
 Split = Annotated[
     Annotated[YearSplit, Tag("Years")]
@@ -262,7 +270,7 @@ class MethodEntry(Strict):
 class Tracking(Strict):
     """Where the networks' losses are recorded while they train; changes no fit.
 
-    A folder for ``csv`` or ``tensorboard``, or the address of a server or folder for ``mlflow``.
+    A folder for ``csv`` or ``tensorboard``, the address of a server or database for ``mlflow``.
     """
 
     csv: str | None = Field(default=None, min_length=1)
@@ -391,10 +399,15 @@ class VerifySettings(Strict):
 
 
 class ReportSettings(Strict):
-    """What the report says and shows."""
+    """What the report says and shows.
+
+    ``highlights`` are the methods that the charts and the words are about, where a recipe has too
+    many for a reader; the tables have all.
+    """
 
     title: str = ""
     notes: tuple[str, ...] = ()
+    highlights: tuple[Label, ...] = ()
     maps: int = Field(default=1, ge=0, le=2, description="dates to map for each target")
     thresholds: dict[str, tuple[float, ...]] = Field(
         default_factory=dict, description="exceedance probabilities to map, by target name"
@@ -458,6 +471,9 @@ class Recipe(Strict):
         for label in self.verify.references:
             if label not in labels:
                 raise ValueError(f"verify.references names the unknown method {label}")
+        for label in self.report.highlights:
+            if label not in labels:
+                raise ValueError(f"report.highlights names the unknown method {label}")
         for curve in self.verify.curves:
             for label in curve.labels:
                 if label not in labels:

@@ -26,6 +26,7 @@ COMMANDS = [
     "report",
     "run",
     "demo",
+    "tune",
     "claims",
     "inspect",
     "apply",

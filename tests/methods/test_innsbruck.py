@@ -60,4 +60,7 @@ def test_each_method_is_better_than_what_it_builds_on(innsbruck: FitData) -> Non
     found = [crps(name) for name in ("raw", "climatology", "bias", "emos", "idr")]
     assert found == sorted(found, reverse=True)
     assert crps("mbm") < found[2]
+    seasonal = crps("emos", season=2)
+    assert seasonal < 0.8 * found[3]
+    assert seasonal < 0.8 * crps("climatology", window=15) < 0.6 * found[1]
     assert crps("drn", **QUICK) < 0.8 * found[3]

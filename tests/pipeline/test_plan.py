@@ -7,7 +7,7 @@ import pytest
 
 from weatherpp.errors import ConfigError
 from weatherpp.pipeline.plan import last_years, plan_folds
-from weatherpp.recipe import FoldSplit, Target, YearSplit
+from weatherpp.recipe import FoldSplit, Target, WindowSplit, YearSplit
 
 TARGET = Target(variable="z", level=500, step="48h")
 TIMES = pd.date_range("2001-01-01", "2005-12-31", freq="84h")
@@ -74,3 +74,32 @@ def test_only_the_last_years_of_training() -> None:
     assert last_years(fold, None) is fold
     with pytest.raises(ConfigError, match="has 3"):
         last_years(fold, 4)
+
+
+def test_each_date_is_predicted_from_the_window_before_it() -> None:
+    split = WindowSplit(window="20d")
+    with_truth = TIMES[:40].delete(30)
+    folds = plan_folds(TIMES[:41], with_truth, split, TARGET)
+    window, lead = pd.Timedelta("20D"), TARGET.lead
+    predicted = pd.DatetimeIndex([time for fold in folds for time in fold.predict])
+    whole = [time for time in TIMES[:41] if time - window >= TIMES[0] + lead]
+    assert sorted(predicted) == whole
+    for fold in folds:
+        (time,) = fold.predict
+        known = [t for t in with_truth if time - window <= t + lead < time]
+        assert list(fold.train) == known
+        assert fold.valid.empty
+    assert [fold.predict[0] for fold in folds if not fold.verified] == [TIMES[30], TIMES[40]]
+    assert len({fold.name for fold in folds}) == len(folds)
+
+
+def test_a_date_after_a_gap_as_long_as_the_window_is_left_out() -> None:
+    times = TIMES[:10].union(TIMES[40:50])
+    folds = plan_folds(times, times, WindowSplit(window="14 days"), TARGET)
+    assert TIMES[40] not in [fold.predict[0] for fold in folds]
+    assert TIMES[41] in [fold.predict[0] for fold in folds]
+
+
+def test_a_window_longer_than_the_data_is_refused() -> None:
+    with pytest.raises(ConfigError, match="shorter window"):
+        plan_folds(TIMES[:9], TIMES[:9], WindowSplit(window="40d"), TARGET)

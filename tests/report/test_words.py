@@ -33,6 +33,15 @@ def text(scores: list[dict], gains: list[dict]) -> str:
     return " ".join(words.summary(pd.DataFrame(scores), table, [])).replace("\u00a0", " ")
 
 
+def test_a_perfect_model_is_no_method() -> None:
+    said = text(
+        [one_score("emos", 2.0), one_score("perfect-model-50", 1.0)],
+        [one_gain("perfect-model-50", "emos", 0.5, 0.4, 0.6)],
+    )
+    assert "emos with 5 members has the lowest" in said
+    assert "perfect" not in said
+
+
 def test_best_method_is_told_with_its_gain() -> None:
     said = text(
         [one_score("mixed", 40.0), one_score("raw", 44.0, "fair", members=10)],

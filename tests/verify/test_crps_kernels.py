@@ -24,7 +24,7 @@ def sample(m: int, shape: tuple[int, ...] = (7, 300), seed: int = 0, dtype: str 
     return members, rng.normal(280, 3, shape).astype(dtype)
 
 
-@pytest.mark.parametrize("m", [1, 2, 5, 10, 50, 97, 120])
+@pytest.mark.parametrize("m", [1, 2, 5, 10, 50, 97, 600])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_plain_equals_properscoring(m: int, dtype: str) -> None:
     members, obs = sample(m, dtype=dtype)
@@ -59,13 +59,13 @@ def test_float32_near_280_loses_nothing(m: int) -> None:
 
 
 @pytest.mark.parametrize("m", [2, 3, 17, 64])
-def test_sort_equals_pairs(m: int) -> None:
+def test_sort_equals_network(m: int) -> None:
     members, obs = sample(m, dtype="f8")
     for estimator in ("plain", "fair"):
-        pairs, by_sort = (
-            crps_ensemble(members, obs, estimator, method=method) for method in ("pairs", "sort")
+        network, by_sort = (
+            crps_ensemble(members, obs, estimator, method=method) for method in ("network", "sort")
         )
-        np.testing.assert_allclose(pairs, by_sort, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(network, by_sort, rtol=1e-9, atol=1e-11)
 
 
 @given(
@@ -101,7 +101,7 @@ def test_fair_does_not_depend_on_the_number_of_members_and_plain_does() -> None:
         assert score["plain"] == pytest.approx(exact * (1 + 1 / m), abs=0.012)
 
 
-@pytest.mark.parametrize("m", [3, 120])
+@pytest.mark.parametrize("m", [3, 600])
 @pytest.mark.parametrize("estimator", ["plain", "fair"])
 def test_nan_is_never_a_score(m: int, estimator) -> None:
     members, obs = sample(m, shape=(1, 6))
@@ -163,3 +163,59 @@ def test_import_is_light() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("m", [2, 3, 10])
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.95, 1.0])
+def test_almost_fair_is_the_mixture_of_both(m: int, alpha: float) -> None:
+    members, obs = sample(m)
+    fair, plain = (crps_ensemble(members, obs, e) for e in ("fair", "plain"))
+    almost = crps_ensemble(members, obs, "almost-fair", alpha=alpha)
+    np.testing.assert_allclose(almost, alpha * fair + (1 - alpha) * plain, atol=1e-12)
+    with pytest.raises(InputError, match="alpha"):
+        crps_ensemble(members, obs, "almost-fair", alpha=1.5)
+
+
+@pytest.mark.parametrize("m", [5, 600])
+@pytest.mark.parametrize("estimator", ["plain", "fair", "almost-fair"])
+def test_omit_scores_each_point_by_the_members_it_has(m: int, estimator) -> None:
+    members, obs = sample(m, shape=(3, 8))
+    rng = np.random.default_rng(5)
+    members[rng.random(members.shape) < 0.4] = np.nan
+    members[:, 0, 0] = members[1:, 0, 1] = obs[0, 2] = np.nan
+    members[0, 0, 1] = 280
+    score = crps_ensemble(members, obs, estimator, nan_policy="omit")
+    for at in np.ndindex(obs.shape):
+        there = members[(slice(None), *at)]
+        there = there[~np.isnan(there)].astype(float)
+        if np.isnan(obs[at]) or there.size < (1 if estimator == "plain" else 2):
+            assert np.isnan(score[at])
+            continue
+        own = crps_ensemble(there, float(obs[at]), estimator, method="sort")
+        assert score[at] == pytest.approx(float(own), abs=1e-9)
+    with pytest.raises(InputError, match=r"NaN in .* of .* points.*'omit'"):
+        crps_ensemble(members, obs, estimator, nan_policy="raise")
+    with pytest.raises(InputError, match="known: raise, omit, propagate"):
+        crps_ensemble(members, obs, estimator, nan_policy="skip")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["network", "sort"])
+def test_ties_and_no_spread(method) -> None:
+    same = np.full((7, 4), 280.5, np.float32)
+    obs = np.array([280.5, 281.5, 279.5, 280.5], np.float32)
+    for estimator in ("plain", "fair"):
+        score = crps_ensemble(same, obs, estimator, method=method)
+        np.testing.assert_array_equal(score, [0, 1, 1, 0])
+
+
+@pytest.mark.parametrize("m", [*range(1, 40), 50, 63, 64, 65, 100])
+def test_networks_sort_whatever_comes(m: int) -> None:
+    from weatherpp.verify.kernels import _network
+
+    # a network that sorts all columns of zeros and ones sorts everything (Knuth 5.3.4)
+    rng = np.random.default_rng(m)
+    x = (rng.random((m, 3000)) < rng.random(3000)).astype(int)
+    expected = np.sort(x, axis=0)
+    for i, j in _network(m):
+        x[i], x[j] = np.minimum(x[i], x[j]), np.maximum(x[i], x[j])
+    np.testing.assert_array_equal(x, expected)

@@ -10,7 +10,7 @@ import xarray as xr
 
 from weatherpp import distribution
 from weatherpp.errors import InputError
-from weatherpp.verify import scores
+from weatherpp.verify import calibration, scores
 
 LAT, LON = [60.0, 0.0, -60.0], [0.0, 90.0, 180.0, 270.0]
 
@@ -120,9 +120,24 @@ def test_one_member(truth: xr.DataArray) -> None:
     ],
 )
 def test_anything_not_aligned_is_refused(ensemble: xr.Dataset, truth, change, message) -> None:
-    for score in (scores.crps, scores.squared_error, scores.ranks, scores.spread_squared_error):
+    for score in (
+        scores.crps,
+        scores.squared_error,
+        calibration.ranks,
+        scores.spread_squared_error,
+    ):
         with pytest.raises(InputError, match=message):
             score(ensemble, change(truth))
+
+
+def test_a_place_that_neither_knows_is_the_same() -> None:
+    coords = {"time": [0, 1], "station": ["index"], "latitude": ("station", [np.nan])}
+    truth = xr.DataArray(np.zeros((2, 1)), coords, ("time", "station"))
+    score = scores.crps(distribution.normal(truth, truth + 1), truth)
+    assert np.isfinite(score).all()
+    known = truth.assign_coords(latitude=("station", [3.0]))
+    with pytest.raises(InputError, match="'latitude' differs in 1 of 1"):
+        scores.crps(distribution.normal(truth, truth + 1), known)
 
 
 def test_two_dimensional_coordinates_must_agree() -> None:
@@ -144,7 +159,7 @@ def test_nan_propagates_everywhere(ensemble: xr.Dataset, truth: xr.DataArray) ->
         assert int(score(ensemble, truth).isnull().sum()) == 1
     assert int(scores.variance(ensemble).isnull().sum()) == 1
     with pytest.raises(InputError, match="NaN"):
-        scores.ranks(ensemble, truth)
+        calibration.ranks(ensemble, truth)
 
 
 def test_variance_and_errors(ensemble: xr.Dataset, truth: xr.DataArray) -> None:
@@ -164,18 +179,18 @@ def test_ranks_of_a_calibrated_ensemble_are_flat() -> None:
     rng = np.random.default_rng(0)
     both = xr.DataArray(rng.normal(size=(9, 20_000)), dims=("number", "station"))
     truth, members = both[0], both[1:].assign_coords(number=np.arange(8))
-    found = scores.ranks(distribution.members(members), truth)
+    found = calibration.ranks(distribution.members(members), truth)
     assert found.sizes["rank"] == 9
     np.testing.assert_allclose(found, found["expected"], atol=0.008)
     assert float(found.sum()) == pytest.approx(1)
     normal = distribution.normal(xr.zeros_like(truth), xr.ones_like(truth))
-    np.testing.assert_allclose(scores.ranks(normal, truth, bins=10), 0.1, atol=0.008)
+    np.testing.assert_allclose(calibration.ranks(normal, truth, bins=10), 0.1, atol=0.008)
 
 
 def test_ties_are_spread_evenly() -> None:
     members = xr.DataArray([[0.0, 0.0, 0.0, 1.0]], dims=("station", "number"))
     zero = xr.DataArray([0.0], dims="station")
-    found = scores.ranks(distribution.members(members), zero)
+    found = calibration.ranks(distribution.members(members), zero)
     np.testing.assert_allclose(found, [0.25, 0.25, 0.25, 0.25, 0.0], atol=1e-15)
 
 
@@ -183,7 +198,7 @@ def test_ranks_take_weights_and_quantile_levels() -> None:
     truth = xr.DataArray([-1.0, 5.0], dims="station")
     levels = xr.DataArray([[0.0, 1.0]] * 2, dims=("station", "quantile"))
     dist = distribution.quantiles(levels.assign_coords(quantile=[0.25, 0.5]))
-    found = scores.ranks(dist, truth, xr.DataArray([3.0, 1.0], dims="station"))
+    found = calibration.ranks(dist, truth, xr.DataArray([3.0, 1.0], dims="station"))
     np.testing.assert_allclose(found, [0.75, 0, 0.25])
     np.testing.assert_allclose(found["expected"], [0.25, 0.25, 0.5])
 
@@ -191,7 +206,7 @@ def test_ranks_take_weights_and_quantile_levels() -> None:
 def test_pit_without_spread() -> None:
     truth = xr.DataArray([1.0, -1.0], dims="station")
     dist = distribution.normal(xr.zeros_like(truth), xr.zeros_like(truth))
-    np.testing.assert_allclose(scores.ranks(dist, truth, bins=2), [0.5, 0.5])
+    np.testing.assert_allclose(calibration.ranks(dist, truth, bins=2), [0.5, 0.5])
 
 
 def rain(seed: int = 1) -> tuple[xr.Dataset, xr.DataArray]:
@@ -231,11 +246,11 @@ def test_families_are_scored_in_closed_form_and_lazily() -> None:
 def test_pit_of_a_family_with_a_mass_at_zero_is_flat() -> None:
     dist, truth = rain()
     assert 0.1 < float((truth == 0).mean()) < 0.3
-    found = scores.ranks(dist, truth, bins=10)
+    found = calibration.ranks(dist, truth, bins=10)
     assert found.attrs["histogram"] == "PIT"
     np.testing.assert_allclose(found, 0.1, atol=0.015)
     # a zero tells no more than that the PIT is below the probability of zero
-    dry = scores.ranks(dist.isel(time=[0]), xr.zeros_like(truth.isel(time=[0])), bins=10)
+    dry = calibration.ranks(dist.isel(time=[0]), xr.zeros_like(truth.isel(time=[0])), bins=10)
     assert float(dry[0]) == float(dry.max())
 
 

@@ -52,6 +52,22 @@ def by_years(
     return parts
 
 
+def sliding(
+    times: pd.DatetimeIndex, past: pd.DatetimeIndex, window: pd.Timedelta, lead: pd.Timedelta
+) -> Iterator[tuple[pd.DatetimeIndex, pd.DatetimeIndex]]:
+    """Pairs (train, predict) of each of ``times`` that has a whole ``window`` before it.
+
+    Trained on are those of ``past`` whose valid time (initial time + ``lead``) is before the date
+    that is predicted, by no more than ``window``. A date whose window is empty is left out.
+    """
+    times, past = (part.unique().sort_values() for part in (times, past))
+    valid = past + lead
+    for at in times[times - window >= valid.min()]:
+        train = past[(valid >= at - window) & (valid < at)]
+        if len(train):
+            yield train, pd.DatetimeIndex([at])
+
+
 def leave_years_out(
     times: pd.DatetimeIndex, lead: pd.Timedelta
 ) -> Iterator[tuple[pd.DatetimeIndex, pd.DatetimeIndex, pd.DatetimeIndex]]:

@@ -21,7 +21,8 @@ from pydantic import BaseModel
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.files import file_digest, write_whole
 from weatherpp.methods.card import CARD, model_card
-from weatherpp.recipe import Strict, Target, validate
+from weatherpp.methods.recent import Recent
+from weatherpp.recipe import Strict, Target, Tracking, validate
 
 Progress = Callable[[str, float, float], None]
 
@@ -42,6 +43,9 @@ class FitData:
     truth
         Analysis of the target field at valid time, dims (time, grid...), same dates as
         ``forecast``. None where there is no analysis (spread job only).
+    truth_at
+        The same for another lead time of the field, on those of the dates that may be learnt from
+        there: they have an analysis, which lies before what the fit is tested on.
     full
         Target field of the full ensemble at the target lead, dims (time, number, grid...).
     static
@@ -61,6 +65,10 @@ class FitData:
     keep
         Folder for what an interrupted fit goes on from; only this very fit writes there. None to
         start anew each time.
+    tracking
+        Where networks record their losses as they train; None for nowhere.
+    name
+        Of the fit in these records, such as ``demo/z500/mixed-5``.
     """
 
     forecast: xr.Dataset
@@ -75,6 +83,9 @@ class FitData:
     progress: Progress = silent
     cache: MutableMapping[str, Any] | None = None
     keep: Path | None = None
+    tracking: Tracking | None = None
+    name: str = ""
+    truth_at: Callable[[Target], xr.DataArray] | None = None
 
 
 class Method(ABC):
@@ -82,13 +93,23 @@ class Method(ABC):
 
     Sub-classes set ``name`` and ``Settings``; ``needs_truth`` is False for those that learn
     from the ensemble alone; ``min_members`` is the least number of members they accept, 0 for
-    those that look at none.
+    those that look at none. Those with ``needs_recent`` must be given :attr:`recent` before they
+    predict. One fit of those ``across_leads`` serves all lead times of a field, see :meth:`at`.
+
+    Attributes
+    ----------
+    recent
+        Pairs of forecast and analysis. A prediction makes use of those that have verified by its
+        initial time, and of no others.
     """
 
     name: ClassVar[str]
     Settings: ClassVar[type[BaseModel]] = Strict
     needs_truth: ClassVar[bool] = True
+    needs_recent: ClassVar[bool] = False
+    across_leads: ClassVar[bool] = False
     min_members: ClassVar[int] = 1
+    recent: Recent | None = None
 
     def __init__(self, target: Target, settings: Mapping[str, Any] | BaseModel | None = None):
         self.target = target
@@ -108,6 +129,16 @@ class Method(ABC):
         -------
         Dataset in one of the forms of :mod:`weatherpp.distribution`, dims (time, grid...).
         """
+
+    def at(self, target: Target) -> Method:
+        """The same fit for another lead time, for methods ``across_leads``.
+
+        Raises
+        ------
+        InputError
+            It cannot serve it.
+        """
+        raise InputError(f"method {self.name} serves no lead time but {self.target.step}")
 
     @abstractmethod
     def _save(self, folder: Path) -> dict[str, Any]:
@@ -146,6 +177,7 @@ REGISTRY: dict[str, str] = {
     "raw": "weatherpp.methods.classical.raw:Raw",
     "climatology": "weatherpp.methods.classical.climatology:Climatology",
     "bias": "weatherpp.methods.classical.bias:LocalBias",
+    "running-bias": "weatherpp.methods.classical.running:RunningBias",
     "emos": "weatherpp.methods.classical.emos:LocalEmos",
     "idr": "weatherpp.methods.classical.idr:IsotonicRegression",
     "mbm": "weatherpp.methods.classical.mbm:MemberByMember",
@@ -153,8 +185,11 @@ REGISTRY: dict[str, str] = {
     "ridge": "weatherpp.methods.classical.ridge:Ridge",
     "spread-regression": "weatherpp.methods.classical.spread:SpreadRegression",
     "spread-net": "weatherpp.methods.neural.spread:SpreadNet",
+    "two-step": "weatherpp.methods.neural.two_step:TwoStep",
     "drn": "weatherpp.methods.neural.drn:Drn",
+    "mean-net": "weatherpp.methods.neural.two_step:MeanNet",
     "mixed": "weatherpp.methods.neural.mixed:Mixed",
+    "mixed-leads": "weatherpp.methods.neural.leads:MixedLeads",
 }
 
 

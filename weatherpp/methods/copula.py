@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 
 from weatherpp import distribution
 from weatherpp.errors import InputError
+from weatherpp.methods.season import days_apart
 from weatherpp.verify.scores import check_aligned
 
 Draw = Literal["quantiles", "random", "stratified"]
 Floats = NDArray[np.float64]
-YEAR = 365.25  # days
 
 
 def _generator(seed: int, time: np.datetime64, what: int) -> np.random.Generator:
@@ -199,8 +199,7 @@ def past_dates(
     rows = []
     for time in times:
         generator = _generator(seed, time.to_datetime64(), 2)
-        away = np.abs(day - time.day_of_year)
-        away = np.minimum(away, YEAR - away)
+        away = days_apart(day, time.day_of_year)
         nearest = np.argsort(away, kind="stable")
         within = len(past) if window is None else int(np.sum(away <= window))
         rows.append(generator.permutation(nearest[: max(within, count)])[:count])

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from weatherpp.data.splits import by_years, leave_one_out, leave_years_out
+from weatherpp.data.splits import by_years, leave_one_out, leave_years_out, sliding
 from weatherpp.errors import ConfigError, InputError
-from weatherpp.recipe import FoldSplit, Target, YearSplit
+from weatherpp.recipe import FoldSplit, Target, WindowSplit, YearSplit
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def last_years(fold: Fold, years: int | None) -> Fold:
 def plan_folds(
     times: pd.DatetimeIndex,
     with_truth: pd.DatetimeIndex,
-    split: YearSplit | FoldSplit | None,
+    split: YearSplit | FoldSplit | WindowSplit | None,
     target: Target,
 ) -> Sequence[Fold]:
     """Folds of a recipe for one target.
@@ -63,7 +63,8 @@ def plan_folds(
     InputError
         No date can be verified.
     ConfigError
-        A split comes out empty, or leaving one date out leaves none to train on.
+        A split comes out empty, leaving one date out leaves none to train on, or no date has a
+        whole window before it.
     """
     none = times[:0]
     if split is None:
@@ -78,6 +79,8 @@ def plan_folds(
         parts = by_years(with_truth, split, target.lead)
         return [Fold("all", parts["train"], parts["valid"], parts["test"])]
     rest = times.difference(with_truth)
+    if isinstance(split, WindowSplit):
+        return _windows(with_truth, rest, split, target)
     if split.leave_out == "year":
         folds = [
             Fold(f"without-{test[0]:%Y}", train, valid, test)
@@ -94,4 +97,21 @@ def plan_folds(
     ]
     if len(rest):
         folds.append(Fold("apply", with_truth, none, rest, verified=False))
+    return folds
+
+
+def _windows(
+    with_truth: pd.DatetimeIndex, rest: pd.DatetimeIndex, split: WindowSplit, target: Target
+) -> Sequence[Fold]:
+    """A fold for each date that has a whole window of dates with an analysis before it."""
+    folds = [
+        Fold(f"for-{predict[0]:%Y%m%dT%H%M}", train, with_truth[:0], predict, verified)
+        for dates, verified in ((with_truth, True), (rest, False))
+        for train, predict in sliding(dates, with_truth, split.length, target.lead)
+    ]
+    if not any(fold.verified for fold in folds):
+        raise ConfigError(
+            f"split.window: no date of {with_truth[0]:%Y-%m-%d} to {with_truth[-1]:%Y-%m-%d} has "
+            f"{split.window} of verified forecasts before it; choose a shorter window"
+        )
     return folds

@@ -10,9 +10,11 @@ import xarray as xr
 import weatherpp
 from weatherpp import distribution
 from weatherpp.data import netcdf
+from weatherpp.data.archive import Archive
 from weatherpp.data.fields import subsample
 from weatherpp.errors import ConfigError
 from weatherpp.methods.base import load_model, read_card
+from weatherpp.methods.recent import Recent
 from weatherpp.recipe import MemberChoice, ProductSettings, validate
 
 
@@ -54,18 +56,26 @@ def without_scalars(da: xr.DataArray) -> xr.DataArray:
     return da.reset_coords([name for name, c in da.coords.items() if not c.dims], drop=True)
 
 
-def apply_model(model: Path, forecast: Path, output: Path) -> None:
+def apply_model(model: Path, forecast: Path, output: Path, recent: Path | None = None) -> None:
     """Post-process one forecast file with one fitted model.
 
     The model is given the members it was made for: of the members in the file, those that the
     recipe's choice takes.
 
+    Parameters
+    ----------
+    model, forecast, output
+        Model folder, file to read, file to write.
+    recent
+        Archive with recent forecasts and analyses, for methods that correct by these.
+
     Raises
     ------
     InputError
-        The model folder or the forecast cannot be used.
+        The model folder, the forecast or the archive cannot be used.
     ConfigError
-        There is no place for the output, or it is the forecast itself.
+        There is no place for the output, or it is the forecast itself; an archive is given or
+        missing against what the method needs.
     """
     from weatherpp.data.ingest import read_forecast
 
@@ -77,9 +87,20 @@ def apply_model(model: Path, forecast: Path, output: Path) -> None:
         raise ConfigError(f"{output}: is the forecast itself; name another file to write")
     method = load_model(model)
     card = read_card(model)
-    ds = read_forecast(forecast)
-    if "members" in card:
+    if method.needs_recent != (recent is not None):
+        advice = "give its archive with --recent" if recent is None else "leave --recent out"
+        need = "needs" if recent is None else "does not look at"
+        raise ConfigError(f"{model}: method {method.name} {need} recent forecasts; {advice}")
+
+    def chosen(ds: xr.Dataset) -> xr.Dataset:
+        if "members" not in card:
+            return ds
         choice = validate(MemberChoice, card["members"], f"{model}: members")
-        ds = subsample(ds, choice, int(card.get("seed", 1)))
+        return subsample(ds, choice, int(card.get("seed", 1)))
+
+    ds = chosen(read_forecast(forecast))
+    if recent is not None:
+        archive = Archive.open(recent)
+        method.recent = Recent.of(archive, chosen(archive.forecast), method.target)
     dist = method.predict(ds)
     write_product(product(dist, ProductSettings().quantiles), output)

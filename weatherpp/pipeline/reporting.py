@@ -35,7 +35,8 @@ VERSIONS = ("xarray", "numpy", "torch", "lightning", "zarr", "cfgrib", "cartopy"
 def short_table(scores: Path) -> str:
     """The few scores a person wants to see in the terminal."""
     table = pd.read_parquet(scores / "scores.parquet")
-    shown = table[table["score"].isin(["crps", "rmse", "spread_skill", "spread_rmse"])].copy()
+    wanted = table["score"].isin(["crps", "rmse", "spread_skill", "spread_rmse"])
+    shown = table[wanted & (table["region"] != EXTREME)].copy()
     if shown.empty:
         return "nothing to score: the data hold no analysis and no spread job"
     names = shown["score"] + shown["estimator"].map(lambda e: f" ({e})" if e else "")
@@ -66,7 +67,7 @@ def report(
 
 
 def _write(job: Job, overrides: tuple[str, ...], path: Path) -> None:
-    from weatherpp.report.content import ReportData
+    from weatherpp.report.content import ReportData, chosen
     from weatherpp.report.html import write_report
     from weatherpp.report.words import summary
 
@@ -85,14 +86,19 @@ def _write(job: Job, overrides: tuple[str, ...], path: Path) -> None:
     data = ReportData(
         title=recipe.report.title or recipe.title or recipe.name,
         name=recipe.name,
-        summary=summary(scores, whole, verdicts),
+        summary=summary(
+            chosen(scores, recipe.report.highlights),
+            chosen(whole, recipe.report.highlights),
+            verdicts,
+        ),
         notes=list(recipe.report.notes),
         claims=verdicts,
         scores=scores,
         gains=whole,
+        highlights=recipe.report.highlights,
         histograms=histograms,
         sections=[
-            *_extreme_sections(gains[apart], scores),
+            *_extreme_sections(chosen(gains[apart], recipe.report.highlights), scores),
             *_curve_sections(scores_dir, scores),
             *_sections(job),
         ],

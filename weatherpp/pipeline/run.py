@@ -14,6 +14,7 @@ import pandas as pd
 import xarray as xr
 
 import weatherpp
+from weatherpp import speedy, twin
 from weatherpp.data.archive import Archive, content_hash, sealed_hash
 from weatherpp.data.fields import choose, select, subsample
 from weatherpp.data.matching import matched_times, truth_for
@@ -21,12 +22,27 @@ from weatherpp.data.shipped import shipped_folder
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.files import Digest, file_digest, file_state, write_whole
 from weatherpp.methods.base import FitData, Method, load_model, method_class
+from weatherpp.methods.neural.tracking import check_tracking
+from weatherpp.methods.recent import Recent
 from weatherpp.pipeline.coupling import check_members, with_members
+from weatherpp.pipeline.leads import leader, learnable
 from weatherpp.pipeline.plan import Fold, last_years, plan_folds
 from weatherpp.pipeline.products import product, write_product
 from weatherpp.pipeline.progress import Terminal
 from weatherpp.pipeline.stages import STAGES, RunFolder
-from weatherpp.recipe import MethodEntry, Recipe, Target, TwinSource, digest, load_recipe, validate
+from weatherpp.recipe import (
+    CatalogSource,
+    MethodEntry,
+    Recipe,
+    SpeedySource,
+    Target,
+    TwinSource,
+    digest,
+    load_recipe,
+    validate,
+)
+from weatherpp.speedy import SpeedyConfig
+from weatherpp.twin import TwinConfig
 
 
 def find_recipe(name: str) -> Path:
@@ -94,21 +110,8 @@ class Job:
         """Make the archive; returns its hash."""
         path = self.archive_path
         source = self.recipe.source
-        if isinstance(source, TwinSource):
-            from weatherpp.twin import TwinConfig, generate
-
-            values = {"seed": self.recipe.seed, "device": self.recipe.device, **source.twin}
-            config = validate(TwinConfig, values, "source.twin")
-            return self.run.task(
-                "ingest/archive",
-                [config],
-                [],
-                [path],
-                lambda: generate(path, config, self.terminal.update),
-                resumable=True,
-                content=content_hash,
-                made=sealed_hash,
-            )
+        if not isinstance(source, CatalogSource):
+            return self._embedded(source)
         from weatherpp.data.catalog import load_entry
         from weatherpp.data.ingest import GROUPS, ingest
 
@@ -137,6 +140,33 @@ class Job:
             work,
             resumable=True,
             replaces=True,
+            content=content_hash,
+            made=sealed_hash,
+        )
+
+    def _embedded(self, source: TwinSource | SpeedySource) -> str:
+        """Make the archive with one of the embedded atmospheres; returns its hash."""
+        path, seed = self.archive_path, self.recipe.seed
+        config: TwinConfig | SpeedyConfig
+        if isinstance(source, TwinSource):
+            values = {"seed": seed, "device": self.recipe.device, **source.twin}
+            config = validate(TwinConfig, values, "source.twin")
+        else:
+            config = validate(SpeedyConfig, {"seed": seed, **source.speedy}, "source.speedy")
+
+        def work() -> None:
+            if isinstance(config, TwinConfig):
+                twin.generate(path, config, self.terminal.update)
+            else:
+                speedy.generate(path, config, self.terminal.update)
+
+        return self.run.task(
+            "ingest/archive",
+            [config],
+            [],
+            [path],
+            work,
+            resumable=True,
             content=content_hash,
             made=sealed_hash,
         )
@@ -195,10 +225,13 @@ class Job:
         Raises
         ------
         ConfigError
-            An unknown method or setting.
+            An unknown method or setting, or a package for tracking is not there.
         """
         for entry in self.recipe.methods:
-            method_class(entry.method)(self.recipe.targets[0], entry.settings)
+            for target in self.recipe.targets:
+                method_class(entry.method)(target, entry.settings)
+        if self.recipe.tracking is not None:
+            check_tracking(self.recipe.tracking)
 
     def check(self, archive: Archive) -> None:
         """Make sure, before the first fit, that the archive has what the recipe asks for.
@@ -258,25 +291,36 @@ class Job:
                     name = "/".join(folder.relative_to(self.run.path / "models").parts)
                     settings: list[Any] = [self.recipe.seed, self.recipe.device, entry, target]
                     settings += [self.recipe.split, fold.name]
+                    first = leader(self.recipe, entry, target)
+                    fitted = hashes.get((first.name, entry.label, fold.name))
+                    inputs = [archive_hash] if fitted is None else [archive_hash, fitted]
 
                     def work(
                         target: Target = target,
                         entry: MethodEntry = entry,
                         fold: Fold = fold,
                         folder: Path = folder,
+                        first: Target | None = None if fitted is None else first,
                     ) -> None:
                         self.trust(archive_hash)
-                        self._fit_one(archive, target, entry, fold, folder)
+                        self._fit_one(archive, target, entry, fold, folder, first)
 
                     hashes[target.name, entry.label, fold.name] = self.run.task(
-                        f"fit/{name}", settings, [archive_hash], [folder], work, resumable=True
+                        f"fit/{name}", settings, inputs, [folder], work, resumable=True
                     )
         self.cache.clear()
         return hashes
 
     def _fit_one(
-        self, archive: Archive, target: Target, entry: MethodEntry, fold: Fold, folder: Path
+        self,
+        archive: Archive,
+        target: Target,
+        entry: MethodEntry,
+        fold: Fold,
+        folder: Path,
+        first: Target | None,
     ) -> None:
+        """Fit one model, or take it from the fit of the target ``first``, which serves both."""
         method = method_class(entry.method)(target, entry.settings)
         seed = self.seed(entry)
         fold = last_years(fold, entry.years)
@@ -294,15 +338,18 @@ class Job:
             "weatherpp": weatherpp.__version__,
         }
         keep = folder / ".training"
-        if len(fold.train):
-            data = self._fit_data(archive, target, method, chosen.sel(time=times), fold, entry)
-            method.fit(replace(data, keep=keep, seed=seed))
+        if first is not None:
+            method = load_model(self.model_folder(first, entry, fold)).at(target)
+        elif len(fold.train):
+            data = self.fit_data(archive, target, method, chosen.sel(time=times), fold, entry)
+            name = "/".join((self.recipe.name, *folder.relative_to(self.run.path / "models").parts))
+            method.fit(replace(data, keep=keep, seed=seed, name=name))
         elif entry.method != "raw":
             raise ConfigError(f"method {entry.label} must be fitted, but the recipe has no split")
         shutil.rmtree(keep, ignore_errors=True)
         method.save(folder, meta)
 
-    def _fit_data(
+    def fit_data(
         self,
         archive: Archive,
         target: Target,
@@ -311,6 +358,13 @@ class Job:
         fold: Fold,
         entry: MethodEntry,
     ) -> FitData:
+        """What a method may learn from on the dates of ``chosen``, with the recipe's seed.
+
+        Raises
+        ------
+        InputError
+            There is no analysis, and the method needs one.
+        """
         times = pd.DatetimeIndex(chosen["time"].to_numpy())
         truth = None
         if archive.analysis is not None:
@@ -322,6 +376,12 @@ class Job:
         full = select(archive.forecast.sel(time=times), target.variable, target.level, target.lead)
         numbers = [int(number) for number in full["number"].to_numpy()]
         full = full.sel(number=self.full_members(entry, numbers))
+
+        def truth_at(other: Target) -> xr.DataArray:
+            if archive.analysis is None:
+                raise InputError(f"{self.archive_path}: no analysis of {other.name}")
+            return learnable(archive.analysis, archive.forecast, fold, other)
+
         return FitData(
             forecast=chosen,
             truth=truth,
@@ -334,6 +394,8 @@ class Job:
             device=self.recipe.device,
             progress=self.terminal.update,
             cache=self.cache,
+            tracking=self.recipe.tracking,
+            truth_at=truth_at,
         )
 
     def postprocess(
@@ -381,6 +443,8 @@ class Job:
         parts = []
         for fold in folds:
             method = load_model(self.model_folder(target, entry, fold))
+            if method.needs_recent:
+                method.recent = Recent.of(archive, forecast, target)
             raw = forecast.sel(time=fold.predict)
             part = method.predict(raw)
             parts.append(with_members(part, raw, archive, target, fold.train, self.recipe))

@@ -21,17 +21,14 @@ from weatherpp.data.matching import truth_for
 from weatherpp.methods.base import method_class
 from weatherpp.pipeline.products import read_product, without_scalars
 from weatherpp.recipe import MethodEntry, Target
+from weatherpp.verify import calibration, curves, table
 from weatherpp.verify import claims as claims_module
-from weatherpp.verify import curves, scores, table
 from weatherpp.verify.aggregate import NanPolicy
 from weatherpp.verify.extremes import EXTREME, extreme_dates
 from weatherpp.verify.weights import grid_weights
 
 if TYPE_CHECKING:
     from weatherpp.pipeline.run import Job
-
-
-LIMIT = "perfect-model"
 
 
 def verify(job: Job, archive_hash: str, products: Mapping[str, str]) -> str:
@@ -93,7 +90,7 @@ class _Scores:
         maps.parent.mkdir(parents=True, exist_ok=True)
         netcdf.write(scored.maps, maps)
         if truth is not None:
-            counts = scores.ranks(dist, truth, grid_weights(truth), nan_policy=nan_policy)
+            counts = calibration.ranks(dist, truth, grid_weights(truth), nan_policy=nan_policy)
             self.histograms.setdefault(target.name, {})[label] = counts.values.tolist()
 
     def _total(self) -> int:
@@ -171,7 +168,7 @@ def _add_limit(
     truth = truth_for(archive.analysis, target, times, like=value)
     members = value.sizes["number"]
     dist = distribution.members(value, variable=target.variable, target=target.name)
-    found.add(f"{LIMIT}-{members}", dist, target, members, without_scalars(truth.load()))
+    found.add(f"{table.LIMIT}-{members}", dist, target, members, without_scalars(truth.load()))
 
 
 def _members(archive: Archive, entry: MethodEntry) -> int:

@@ -29,7 +29,7 @@ STAGES = ("ingest", "fit", "postprocess", "verify", "report")
 
 # Whose source decides what a stage gives: a change there makes finished work stale.
 _SOURCE = {
-    "ingest": ("conventions.py", "data", "twin"),
+    "ingest": ("conventions.py", "data", "twin", "speedy"),
     "fit": ("families", "distribution.py", "data", "methods"),
     "postprocess": ("families", "distribution.py", "data", "methods"),
     "verify": ("families", "distribution.py", "data", "verify"),

@@ -5,7 +5,7 @@ The columns of the tables are named here once; figures, words and the page read 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,6 +117,8 @@ class ReportData:
         How the report was made: label to text (seed, versions, commit, times).
     recipe_text
         The recipe as it was run.
+    highlights
+        Methods that the charts show; all if empty.
     level
         Of all intervals.
 
@@ -139,6 +141,7 @@ class ReportData:
     sections: list[Section] = field(default_factory=list)
     provenance: dict[str, str] = field(default_factory=dict)
     recipe_text: str = ""
+    highlights: tuple[str, ...] = ()
     level: float = 0.95
 
     def __post_init__(self) -> None:
@@ -148,6 +151,11 @@ class ReportData:
             missing = [key for key in CLAIM_KEYS if key not in claim]
             if missing:
                 raise InputError(f"claim '{claim.get('name', '')}' lacks {', '.join(missing)}")
+
+
+def chosen(table: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
+    """Rows of some methods, in the order they have; all if none is named."""
+    return table[table["method"].isin(list(methods))] if methods else table
 
 
 def need_columns(table: pd.DataFrame, columns: tuple[str, ...], name: str) -> None:

@@ -15,7 +15,7 @@ from weatherpp.data.shipped import shipped_folder
 from weatherpp.errors import InputError
 from weatherpp.files import partial_name
 from weatherpp.report import figures, words
-from weatherpp.report.content import Figure, ReportData
+from weatherpp.report.content import Figure, ReportData, chosen
 from weatherpp.report.labels import number, percent, units_text
 from weatherpp.report.style import colours_of
 from weatherpp.report.tables import known, wide_tables
@@ -95,7 +95,7 @@ def _colours(data: ReportData) -> dict[str, str]:
 
 
 def _gain_figures(data: ReportData, colours: Mapping[str, str]) -> list[Figure]:
-    gains = known(data.gains, "gain")
+    gains = known(chosen(data.gains, data.highlights), "gain")
     if gains.empty:
         return []
     scores = dict.fromkeys(gains["score"].astype(str)) if "score" in gains else ["crps"]
@@ -103,17 +103,23 @@ def _gain_figures(data: ReportData, colours: Mapping[str, str]) -> list[Figure]:
 
 
 def _score_figures(data: ReportData, colours: Mapping[str, str]) -> list[Figure]:
-    found = set(known(data.scores, "value")["score"])
+    shown = chosen(data.scores, data.highlights)
+    found = set(known(shown, "value")["score"])
     wanted = ("crps", "spread_rmse")
-    return [figures.score_bars(data.scores, score, colours) for score in wanted if score in found]
+    return [figures.score_bars(shown, score, colours) for score in wanted if score in found]
 
 
 def _calibration_figures(data: ReportData, colours: Mapping[str, str]) -> list[Figure]:
     drawn = []
-    if "spread_skill" in set(known(data.scores, "value")["score"]):
-        drawn.append(figures.spread_skill(data.scores, colours))
-    if any(len(by_method) for by_method in data.histograms.values()):
-        drawn.append(figures.rank_histograms(data.histograms, colours))
+    shown = chosen(data.scores, data.highlights)
+    if "spread_skill" in set(known(shown, "value")["score"]):
+        drawn.append(figures.spread_skill(shown, colours))
+    histograms = {
+        target: {m: h for m, h in by.items() if not data.highlights or m in data.highlights}
+        for target, by in data.histograms.items()
+    }
+    if any(len(by_method) for by_method in histograms.values()):
+        drawn.append(figures.rank_histograms(histograms, colours))
     return drawn
 
 

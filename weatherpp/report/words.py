@@ -20,6 +20,7 @@ from weatherpp.report.labels import (
     units_text,
 )
 from weatherpp.report.tables import kindest_gains, known, lead_score, main_region
+from weatherpp.verify.table import LIMIT
 
 
 def summary(
@@ -43,6 +44,10 @@ def summary(
     """
     need_columns(scores, SCORE_COLUMNS, "scores")
     need_columns(gains, GAIN_COLUMNS, "gains")
+    # no method: the charts show it, but it cannot win
+    scores, gains = (
+        table[~table["method"].astype(str).str.startswith(LIMIT)] for table in (scores, gains)
+    )
     paragraphs = []
     if claims:
         paragraphs.append(claims_sentence(claims))

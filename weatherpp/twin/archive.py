@@ -1,31 +1,25 @@
 """Write a twin archive: one Zarr store, made block of years by block of years.
 
-Everything is made in a work folder beside the target, ``.NAME.partial``, and renamed at the end, so
-that a store under its final name is whole. A block's marker in the work folder is written (by
-rename) after all its data: an interrupted run goes on with the first block without a marker, and
-writes the same values as if it had not been interrupted.
+A block's marker in the work folder (see :mod:`weatherpp.twin.site`) is written (by rename) after
+all its data: an interrupted run goes on with the first block without a marker, and writes the same
+values as if it had not been interrupted.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import shutil
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import zarr
 
 from weatherpp.errors import ConfigError
 from weatherpp.files import write_whole
 from weatherpp.twin import settings
 from weatherpp.twin.ensemble import Block, single_threaded
 from weatherpp.twin.settings import TwinConfig
+from weatherpp.twin.site import Site
 from weatherpp.twin.spectral import Transform
 from weatherpp.twin.store import (
     Writer,
@@ -62,43 +56,30 @@ def generate(path: str | Path, config: TwinConfig, progress: Progress | None = N
     WeatherppError
         The model has blown up.
     """
-    target = Path(path)
-    identity = _identity(config)
-    if target.exists():
-        if _identity_of(target) == identity:
-            return
-        raise ConfigError(
-            f"{target}: exists and is not this archive; remove it or choose another name"
-        )
+    parameters = settings.all_parameters()
+    content = {"config": _content_config(config), "parameters": parameters}
+    site = Site(path, {"format": FORMAT, **content})
+    if site.finished():
+        return
     device = _device(config)
-    work = target.with_name(f".{target.name}.partial")
-    store = work / "store"
-    _prepare(work, store, config, identity)
+    attrs = {
+        "title": "Twin experiment: three-level quasi-geostrophic atmosphere, perpetual winter",
+        "source": "weatherpp.twin",
+        "licence": "CC0-1.0",
+        **content,
+    }
+    site.prepare(attrs, lambda store: _create(store, config))
     report = progress or (lambda description, done, total: None)
     total = float(config.number_of_years * config.number_of_dates)
     count = config.number_of_years
     for first in range(0, count, settings.BLOCK_YEARS):
         years = range(first, min(first + settings.BLOCK_YEARS, count))
-        marker = work / f"block-{first:04d}.done"
+        marker = site.work / f"block-{first:04d}.done"
         if not marker.exists():
-            _write_block(store, config, years, device, report, total)
-            write_whole(marker, identity)
+            _write_block(site.store, config, years, device, report, total)
+            write_whole(marker, site.identity)
         report("twin years", float(years.stop * config.number_of_dates), total)
-    from weatherpp.data.archive import seal  # here: only a finished store needs it
-
-    seal(store)
-    os.replace(store, target)
-    shutil.rmtree(work)
-
-
-def _identity(config: TwinConfig) -> str:
-    """Hash of all that decides the content of an archive."""
-    wanted = {
-        "format": FORMAT,
-        "config": _content_config(config),
-        "parameters": settings.all_parameters(),
-    }
-    return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:32]
+    site.finish()
 
 
 def _content_config(config: TwinConfig) -> dict[str, Any]:
@@ -113,13 +94,6 @@ def _content_config(config: TwinConfig) -> dict[str, Any]:
     }
 
 
-def _identity_of(store: Path) -> str | None:
-    try:
-        return str(zarr.open_group(store, mode="r").attrs["twin_identity"])
-    except (OSError, KeyError, ValueError):
-        return None
-
-
 def _device(config: TwinConfig) -> torch.device:
     if config.device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device: cuda is asked for, but there is no CUDA device; use auto or cpu")
@@ -128,28 +102,9 @@ def _device(config: TwinConfig) -> torch.device:
     return torch.device(config.device)
 
 
-def _prepare(work: Path, store: Path, config: TwinConfig, identity: str) -> None:
-    """Create the work folder and the empty store, unless an interrupted run left them whole."""
-    marker = work / "prepared"
-    if marker.exists():
-        if marker.read_text(encoding="utf-8") != identity:
-            raise ConfigError(f"{work}: left by a run with another configuration; remove it")
-        return
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+def _create(store: Path, config: TwinConfig) -> None:
+    """Write all groups without their values."""
     transform = Transform(settings.FORECAST.truncation, settings.FORECAST.nlon)
-    root = zarr.open_group(store, mode="w", zarr_format=3)
-    root.attrs.update(
-        {
-            "title": "Twin experiment: three-level quasi-geostrophic atmosphere, perpetual winter",
-            "source": "weatherpp.twin",
-            "licence": "CC0-1.0",
-            "weatherpp_version": _version(),
-            "twin_identity": identity,
-            "config": _content_config(config),
-            "parameters": settings.all_parameters(),
-        }
-    )
     times = initial_times(config).ravel()
     dates = dates_per_chunk(config)
     create_group(store, "forecast", transform, times, config.members, dates)
@@ -160,14 +115,6 @@ def _prepare(work: Path, store: Path, config: TwinConfig, identity: str) -> None
     valid = np.sort(valid_times(config).ravel())
     create_group(store, "analysis", transform, valid, None, dates * len(settings.STEP_HOURS))
     write_static(store, transform)
-    write_whole(marker, identity)
-
-
-def _version() -> str:
-    try:
-        return version("weatherpp")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _write_block(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -114,26 +114,29 @@ def spread_error(
     forecast: xr.Dataset,
     analysis: xr.Dataset,
     variable: str,
-    level: int,
+    level: int | None,
     south: float = -90.0,
     north: float = 90.0,
 ) -> list[tuple[float, float, float]]:
-    """Spread, error of the mean, and error of the control for each step.
+    """Spread, error of the mean, and error of the control for each step; level None: no levels.
 
     The spread is the root of the mean ensemble variance (divisor M - 1) times (M + 1) / M, which
     equals the error of the ensemble mean for a calibrated ensemble (Fortin et al. 2014).
     """
-    rows = []
+    rows: list[tuple[float, float, float]] = []
+    at: dict[str, Any] = {} if level is None else {"level": level}
     for step in forecast["step"].values:
-        members = forecast[variable].sel(step=step, level=level).load()
-        truth = analysis[variable].sel(level=level, valid_time=forecast["time"] + step).load()
+        members = forecast[variable].sel({"step": step, **at}).load()
+        truth = analysis[variable].sel({"valid_time": forecast["time"] + step, **at}).load()
         size = members.sizes["number"]
         variance = members.var("number", ddof=1) * ((size + 1) / size)
         error = (members.mean("number") - truth) ** 2
         control = (members.sel(number=members["number"][0]) - truth) ** 2
-        rows.append(tuple(float(weighted_mean(x, south, north).mean()) ** 0.5
-                          for x in (variance, error, control)))  # fmt: skip
-    return [(a, b, c) for a, b, c in rows]
+        sizes = [
+            float(weighted_mean(x, south, north).mean()) ** 0.5 for x in (variance, error, control)
+        ]
+        rows.append((sizes[0], sizes[1], sizes[2]))
+    return rows
 
 
 def ensemble_rows(forecast: xr.Dataset, analysis: xr.Dataset, name: str) -> Rows:

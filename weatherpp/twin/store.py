@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import dask.array as da
 import numpy as np
@@ -29,7 +29,19 @@ def dates_per_chunk(config: TwinConfig) -> int:
     return _chunk(config.number_of_dates, 21)
 
 
-def initial_times(config: TwinConfig) -> NDArray[np.datetime64]:
+class Dates(Protocol):
+    """The part of a configuration that decides the initial dates."""
+
+    first_year: int
+
+    @property
+    def number_of_years(self) -> int: ...
+
+    @property
+    def number_of_dates(self) -> int: ...
+
+
+def initial_times(config: Dates) -> NDArray[np.datetime64]:
     """Initial dates, shape (year, date), datetime64[ns] UTC.
 
     The first is 1 January, 00 UTC in odd and 12 UTC in even years, then every 84 h; so no two
@@ -41,7 +53,7 @@ def initial_times(config: TwinConfig) -> NDArray[np.datetime64]:
     return np.asarray(np.array(first)[:, None] + offsets.astype("timedelta64[ns]"))
 
 
-def valid_times(config: TwinConfig) -> NDArray[np.datetime64]:
+def valid_times(config: Dates) -> NDArray[np.datetime64]:
     """Valid times, shape (year, date, step), datetime64[ns] UTC."""
     steps = np.array(settings.STEP_HOURS, dtype="timedelta64[h]").astype("timedelta64[ns]")
     return np.asarray(initial_times(config)[..., None] + steps)

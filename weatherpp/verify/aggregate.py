@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from weatherpp.errors import InputError
 from weatherpp.recipe import Bootstrap
+from weatherpp.verify.weights import check_part, check_weights
 
 Array = NDArray[np.float64]
 NanPolicy = Literal["raise", "omit"]
@@ -72,18 +73,8 @@ def per_date(
     """
     if "time" not in score.dims or score.sizes["time"] == 0:
         raise InputError("there is no initial date to average a score over")
-    unknown = set(weights.dims) - (set(score.dims) - {"time"})
-    if unknown:
-        raise InputError(f"weights have the dimension(s) {', '.join(map(str, unknown))} too many")
-    for dim in weights.dims:
-        if dim not in weights.coords or dim not in score.coords:
-            continue
-        # values alone: a coordinate carries scalar ones such as the grid mapping along
-        if not np.array_equal(weights[dim].values, score[dim].values):
-            raise InputError(f"weights and scores differ in the coordinate '{dim}'")
-    finite = bool(((weights >= 0) & (weights < np.inf)).all())
-    if not finite or not bool((weights > 0).any()):
-        raise InputError("weights must be finite, not negative and not all zero")
+    check_part(weights, score.isel(time=0), ("weights", "scores"))
+    check_weights(weights)
     grid = score.isel(time=0, drop=True)
     w = weights.astype(np.float64).broadcast_like(grid).transpose(*grid.dims).values
     values = score.transpose("time", *grid.dims).data

@@ -1,9 +1,9 @@
 """Scores of a predictive distribution against the truth, point by point.
 
 Inputs must agree exactly in dimensions and coordinates: nothing is broadcast, reordered by
-label or cut to a common part. NaN gives NaN; what becomes of it is decided where scores are
-averaged (:mod:`weatherpp.verify.aggregate`). All scores are float64 and, where their inputs
-are lazy, lazy.
+label or cut to a common part. NaN gives NaN unless a ``nan_policy`` says otherwise; what becomes
+of a NaN score is decided where scores are averaged (:mod:`weatherpp.verify.averages`,
+:mod:`weatherpp.verify.aggregate`). All scores are float64 and, where their inputs are lazy, lazy.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from weatherpp import distribution
 from weatherpp.errors import InputError
 from weatherpp.families import FAMILIES
 from weatherpp.verify import kernels
+from weatherpp.verify.kernels import ALPHA, NanPolicy
 
 Array = NDArray[np.float64]
-Choice = Literal["plain", "fair", "gaussian"]
+Choice = Literal["plain", "fair", "almost-fair", "gaussian"]
 
 
 def check_aligned(one: xr.DataArray, two: xr.DataArray, names: tuple[str, str]) -> None:
@@ -51,6 +52,8 @@ def check_aligned(one: xr.DataArray, two: xr.DataArray, names: tuple[str, str]) 
             continue
         left, right = one[name], two[name].transpose(*one[name].dims)
         differ = left.values != right.values
+        # a place that neither knows, as that of an index, is no difference
+        differ &= ~((left.values != left.values) & (right.values != right.values))
         if np.any(differ):
             at = np.unravel_index(int(np.argmax(differ)), differ.shape)
             raise InputError(
@@ -60,8 +63,14 @@ def check_aligned(one: xr.DataArray, two: xr.DataArray, names: tuple[str, str]) 
             )
 
 
-def _aligned(dist: xr.Dataset, truth: xr.DataArray) -> tuple[str, xr.DataArray]:
-    """Form of the distribution, and the truth in its order of dimensions."""
+def aligned(dist: xr.Dataset, truth: xr.DataArray) -> tuple[str, xr.DataArray]:
+    """Form of the distribution, and the truth in its order of dimensions.
+
+    Raises
+    ------
+    InputError
+        The two, or the variables of the distribution, are not aligned.
+    """
     form, field = distribution.form_of(dist), distribution.pattern(dist)
     names = distribution.FORMS[form]
     for name in names[1:]:
@@ -70,7 +79,7 @@ def _aligned(dist: xr.Dataset, truth: xr.DataArray) -> tuple[str, xr.DataArray]:
     return form, truth.transpose(*field.dims)
 
 
-def _pointwise(
+def pointwise(
     function: Callable[..., Array], *fields: xr.DataArray, over: str | None = None
 ) -> xr.DataArray:
     """Apply an array function; ``over`` is the last axis of the first field, if given."""
@@ -122,29 +131,84 @@ def variance(dist: xr.Dataset) -> xr.DataArray:
     return out.rename("variance").assign_attrs(units=f"({units})2")
 
 
-def _gaussian(members: NDArray[Any], obs: NDArray[Any]) -> Array:
-    centre = members.mean(axis=-1, dtype=np.float64)
-    sd = members.std(axis=-1, ddof=1, dtype=np.float64)
+def refuse_nan(score: xr.DataArray, nan_policy: NanPolicy) -> xr.DataArray:
+    """The score itself; under the policy ``raise`` refused where it is NaN.
+
+    A lazy score is refused when it is computed.
+
+    Raises
+    ------
+    InputError
+        NaN under ``raise``; no such policy.
+    """
+    kernels.check_policy(nan_policy)
+    if nan_policy != "raise":
+        return score
+    name = str(score.name or "score")
+
+    def check(values: Array) -> Array:
+        bad = int(np.isnan(values).sum())
+        if bad:
+            raise InputError(
+                f"{bad} of {values.size} values of {name} are NaN; select valid points or ask "
+                "for nan_policy 'omit'"
+            )
+        return values
+
+    return pointwise(check, score).assign_attrs(score.attrs)
+
+
+def members_of(dist: xr.Dataset, what: str) -> xr.DataArray:
+    """The members of a distribution given by members.
+
+    Raises
+    ------
+    InputError
+        It has another form; ``what`` names the score that needs members.
+    """
+    form = distribution.form_of(dist)
+    if form != "members":
+        raise InputError(
+            f"{what} needs members, not a distribution of the form '{form}'; take members from "
+            "it (products.members in a recipe)"
+        )
+    return dist["value"]
+
+
+def _gaussian(members: NDArray[Any], obs: NDArray[Any], omit: bool) -> Array:
+    x = members.astype(np.float64)
+    there = ~np.isnan(x) if omit else np.ones(x.shape, bool)
+    count = there.sum(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        centre = np.where(there, x, 0.0).sum(axis=-1) / count
+        squares = np.where(there, x - centre[..., None], 0.0) ** 2
+        sd = np.sqrt(squares.sum(axis=-1) / (count - 1))
     return kernels.crps_normal(centre, sd, obs)
 
 
 def _crps_members(
-    value: xr.DataArray, truth: xr.DataArray, estimator: Choice
+    value: xr.DataArray, truth: xr.DataArray, estimator: Choice, alpha: float, policy: NanPolicy
 ) -> tuple[xr.DataArray, str]:
     m = value.sizes["number"]
+    keep: NanPolicy = "omit" if policy == "omit" else "propagate"  # NaN scores are refused after
     if estimator == "gaussian":
         if m < 2:
             raise InputError("a normal distribution cannot be fitted to one member")
+
+        def normal(members: NDArray[Any], obs: NDArray[Any]) -> Array:
+            return _gaussian(members, obs, policy == "omit")
+
         text = "normal distribution with the members' mean and unbiased standard deviation"
-        return _pointwise(_gaussian, value, truth, over="number"), text
-    if m == 1 and estimator == "fair":  # refused here too, before a lazy computation
-        kernels.pair_weight(1, "fair")
+        return pointwise(normal, value, truth, over="number"), text
+    kernels.pair_weight(m, estimator, alpha)  # refused here too, before a lazy computation
 
     def ensemble(members: NDArray[Any], obs: NDArray[Any]) -> Array:
-        return kernels.crps_ensemble(np.moveaxis(members, -1, 0), obs, estimator)
+        x = np.moveaxis(members, -1, 0)
+        return kernels.crps_ensemble(x, obs, estimator, alpha=alpha, nan_policy=keep)
 
     text = "absolute error (one member)" if m == 1 else f"{estimator} ensemble CRPS"
-    return _pointwise(ensemble, value, truth, over="number"), text
+    text += f", alpha {alpha:g}" if estimator == "almost-fair" else ""
+    return pointwise(ensemble, value, truth, over="number"), text
 
 
 def _pinball(levels: Array) -> Callable[..., Array]:
@@ -157,7 +221,14 @@ def _pinball(levels: Array) -> Callable[..., Array]:
     return function
 
 
-def crps(dist: xr.Dataset, truth: xr.DataArray, estimator: Choice | None = None) -> xr.DataArray:
+def crps(
+    dist: xr.Dataset,
+    truth: xr.DataArray,
+    estimator: Choice | None = None,
+    *,
+    alpha: float = ALPHA,
+    nan_policy: NanPolicy = "propagate",
+) -> xr.DataArray:
     """Continuous ranked probability score of each point and date.
 
     Parameters
@@ -169,40 +240,49 @@ def crps(dist: xr.Dataset, truth: xr.DataArray, estimator: Choice | None = None)
     truth
         Same dimensions (without ``number`` or ``quantile``) and coordinates, any order.
     estimator
-        For members only: ``plain``, ``fair`` (see :mod:`weatherpp.verify.kernels`) or
-        ``gaussian``, the closed form for a normal distribution with the members' mean and
-        unbiased standard deviation. ``fair`` if not given.
+        For members only: ``plain``, ``fair``, ``almost-fair`` (see
+        :mod:`weatherpp.verify.kernels`) or ``gaussian``, the closed form for a normal
+        distribution with the members' mean and unbiased standard deviation. ``fair`` if not
+        given.
+    alpha
+        For ``almost-fair`` only: 0 is the plain, 1 the fair score.
+    nan_policy
+        ``propagate``: NaN where any input is NaN. ``omit``: each point is scored by the members
+        that it has; NaN where these are too few, or where anything but a member is NaN.
+        ``raise``: NaN is refused.
 
     Returns
     -------
     float64 in the units of the truth; attributes ``estimator`` (short), ``method`` (in words),
-    ``members`` and ``nan``.
+    ``members`` and ``nan_policy``.
 
     Raises
     ------
     InputError
-        Not aligned, an estimator that does not fit the form or the number of members.
+        Not aligned, an estimator that does not fit the form or the number of members; NaN under
+        ``raise``.
     """
-    form, obs = _aligned(dist, truth)
+    kernels.check_policy(nan_policy)
+    form, obs = aligned(dist, truth)
     if form != "members" and estimator is not None:
         raise InputError(f"a {form} distribution has one CRPS; leave the estimator out")
-    attrs: dict[str, Any] = {"units": truth.attrs.get("units", "1"), "nan": "propagated"}
+    attrs: dict[str, Any] = {"units": truth.attrs.get("units", "1"), "nan_policy": nan_policy}
     if form == "normal":
-        score = _pointwise(kernels.crps_normal, dist["mean"], dist["spread"], obs)
+        score = pointwise(kernels.crps_normal, dist["mean"], dist["spread"], obs)
         attrs |= {"estimator": "normal", "method": "closed form of the normal distribution"}
     elif form in FAMILIES:
         parameters = [dist[name].astype(np.float64) for name in distribution.FORMS[form]]
-        score = _pointwise(FAMILIES[form].crps, obs.astype(np.float64), *parameters)
+        score = pointwise(FAMILIES[form].crps, obs.astype(np.float64), *parameters)
         attrs |= {"estimator": form, "method": f"closed form of the {form} distribution"}
     elif form == "quantiles":
         levels = np.asarray(dist["quantile"].values, np.float64)
-        score = _pointwise(_pinball(levels), dist["value"], obs, over="quantile")
+        score = pointwise(_pinball(levels), dist["value"], obs, over="quantile")
         attrs |= {"estimator": "pinball", "method": f"2 x mean pinball loss, {levels.size} levels"}
     else:
         choice: Choice = estimator or "fair"
-        score, text = _crps_members(dist["value"], obs, choice)
+        score, text = _crps_members(dist["value"], obs, choice, alpha, nan_policy)
         attrs |= {"estimator": choice, "method": text, "members": dist.sizes["number"]}
-    return score.rename("crps").assign_attrs(attrs)
+    return refuse_nan(score.rename("crps").assign_attrs(attrs), nan_policy)
 
 
 def estimators_of(dist: xr.Dataset) -> tuple[Choice | None, ...]:
@@ -214,7 +294,7 @@ def estimators_of(dist: xr.Dataset) -> tuple[Choice | None, ...]:
 
 def error(dist: xr.Dataset, truth: xr.DataArray) -> xr.DataArray:
     """Mean of the distribution minus truth, float64, units of the truth."""
-    _, obs = _aligned(dist, truth)
+    _, obs = aligned(dist, truth)
     out = mean(dist) - obs.astype(np.float64)
     return out.rename("error").assign_attrs(units=truth.attrs.get("units", "1"))
 
@@ -239,97 +319,7 @@ def spread_squared_error(dist: xr.Dataset, full_spread: xr.DataArray) -> xr.Data
     -------
     float64, units squared.
     """
-    _, reference = _aligned(dist, full_spread)
+    _, reference = aligned(dist, full_spread)
     out = (variance(dist) ** 0.5 - reference.astype(np.float64)) ** 2
     units = full_spread.attrs.get("units", "1")
     return out.rename("spread_squared_error").assign_attrs(units=f"({units})2")
-
-
-def _rank_counts(members: NDArray[Any], obs: NDArray[Any], weights: Array) -> Array:
-    """Weight that falls in each of the m + 1 ranks; a tie counts evenly in all its ranks."""
-    m = members.shape[-1]
-    below = (members < obs[..., None]).sum(axis=-1).ravel()
-    ties = (members == obs[..., None]).sum(axis=-1).ravel()
-    share = weights.ravel() / (ties + 1)
-    change = np.bincount(below, share, m + 2) - np.bincount(below + ties + 1, share, m + 2)
-    counts: Array = np.cumsum(change)[: m + 1]
-    return counts
-
-
-def _pit_counts(dist: xr.Dataset, obs: xr.DataArray, weights: Array, bins: int) -> Array:
-    """Weight that falls in each bin of the PIT; where it is an interval, evenly over that."""
-    form = distribution.form_of(dist)
-    names = distribution.FORMS[form]
-    parameters = [dist[name].transpose(*obs.dims).values.astype(np.float64) for name in names]
-    lower, upper = FAMILIES[form].pit(obs.values.astype(np.float64), *parameters)
-    single = ~(upper > lower)
-    counts, _ = np.histogram(upper[single], bins, (0, 1), weights=weights[single])
-    low, width, weight = lower[~single], (upper - lower)[~single], weights[~single]
-    below = [
-        float((weight * np.clip((edge - low) / width, 0, 1)).sum())
-        for edge in np.linspace(0, 1, bins + 1)
-    ]
-    result: Array = counts + np.diff(below)
-    return result
-
-
-def ranks(
-    dist: xr.Dataset,
-    truth: xr.DataArray,
-    weights: xr.DataArray | None = None,
-    bins: int = 20,
-    nan_policy: Literal["raise", "omit"] = "raise",
-) -> xr.DataArray:
-    """Rank histogram, or for a named family the histogram of the PIT.
-
-    Parameters
-    ----------
-    dist, truth
-        As in :func:`crps`.
-    weights
-        Not negative, with dimensions of the truth; equal if not given.
-    bins
-        Number of bins of the probability integral transform (PIT) of a named family.
-    nan_policy
-        ``omit`` leaves out pairs with NaN in the forecast or the truth.
-
-    Returns
-    -------
-    (rank,) float64, relative frequencies that sum to one; the coordinate ``expected`` is what
-    a calibrated forecast gives. An observation equal to k members counts evenly in the k + 1
-    ranks it may take, and one whose value has a probability above zero evenly over the PIT that
-    it may have (Czado, C., Gneiting, T. and Held, L. (2009), Biometrics 65, 1254-1261).
-
-    Raises
-    ------
-    InputError
-        Not aligned, NaN in the forecast or the truth under ``raise``, or no pair is left.
-    """
-    form, obs = _aligned(dist, truth)
-    w = xr.ones_like(obs, dtype=np.float64) if weights is None else weights.broadcast_like(obs)
-    flat = w.transpose(*obs.dims).values.astype(np.float64)
-    there = obs.notnull()
-    for name in distribution.FORMS[form]:
-        there &= dist[name].notnull().all([d for d in dist[name].dims if d not in obs.dims])
-    if nan_policy == "raise" and not bool(there.all()):
-        raise InputError("rank histogram: NaN in the forecast or the truth; select valid points")
-    flat = np.where(there.transpose(*obs.dims).values, flat, 0.0)
-    if not flat.any():
-        raise InputError("rank histogram: no point has both a forecast and a truth")
-    if form in FAMILIES:
-        counts = _pit_counts(dist, obs, flat, bins)
-        expected = np.full(bins, 1 / bins)
-    else:
-        value = dist["value"].transpose(*obs.dims, distribution.ENSEMBLE_DIM[form]).values
-        counts = _rank_counts(value, obs.values, flat)
-        if form == "members":
-            expected = np.full(counts.size, 1 / counts.size)
-        else:
-            expected = np.diff(np.concatenate([[0.0], dist["quantile"].values, [1.0]]))
-    return xr.DataArray(
-        counts / counts.sum(),
-        dims="rank",
-        coords={"rank": np.arange(counts.size), "expected": ("rank", expected)},
-        name="frequency",
-        attrs={"histogram": "PIT" if form in FAMILIES else "rank", "ties": "spread evenly"},
-    )

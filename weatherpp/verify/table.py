@@ -43,6 +43,8 @@ GAIN_COLUMNS = (
     *("target", "region", "score", "method", "estimator", "reference", "reference_estimator"),
     *("gain", "low", "high", "excludes_zero", "dates"),
 )
+# how the score of a perfect model is labelled, which is no method but the limit of all
+LIMIT = "perfect-model"
 # scores that are roots of a mean, and the per-date score they are the root of
 ROOTS = {"rmse": "squared_error", "spread_rmse": "spread_squared_error"}
 

@@ -82,6 +82,55 @@ def grid_weights(field: xr.DataArray) -> xr.DataArray:
     )
 
 
+def check_part(part: xr.DataArray, whole: xr.DataArray, names: tuple[str, str]) -> None:
+    """Refuse a field that does not lie on the dimensions of another, or not on the same points.
+
+    Parameters
+    ----------
+    part, whole
+        ``part`` has some of the dimensions of ``whole`` and the same coordinates along them.
+    names
+        What the two are, plural.
+
+    Raises
+    ------
+    InputError
+        Naming the dimension.
+    """
+    unknown = set(part.dims) - set(whole.dims)
+    if unknown:
+        raise InputError(
+            f"{names[0]} have the dimension(s) {', '.join(sorted(map(str, unknown)))} too many"
+        )
+    for dim in part.dims:
+        if part.sizes[dim] != whole.sizes[dim]:
+            raise InputError(
+                f"'{dim}' has {part.sizes[dim]} values in {names[0]} and {whole.sizes[dim]} in "
+                f"{names[1]}; select the same ones first"
+            )
+        if dim not in part.coords or dim not in whole.coords:
+            continue
+        # values alone: a coordinate carries scalar ones such as the grid mapping along
+        if not np.array_equal(part[dim].values, whole[dim].values):
+            raise InputError(
+                f"{names[0]} and {names[1]} differ in the coordinate '{dim}'; "
+                "select the same points first"
+            )
+
+
+def check_weights(weights: xr.DataArray) -> None:
+    """Refuse weights that are NaN, infinite, negative or all zero.
+
+    Raises
+    ------
+    InputError
+        They are.
+    """
+    finite = bool(((weights >= 0) & (weights < np.inf)).all())
+    if not finite or not bool((weights > 0).any()):
+        raise InputError("weights must be finite, not negative and not all zero")
+
+
 def _ones(field: xr.DataArray, dims: tuple[Hashable, ...]) -> xr.DataArray:
     shape = [field.sizes[dim] for dim in dims]
     coords = {dim: field[dim] for dim in dims if dim in field.coords}

@@ -132,6 +132,30 @@ def test_climatology_is_mean_and_deviation_of_training(data, test_part) -> None:
     np.testing.assert_allclose(dist["spread"].isel(time=0), train.std("time", ddof=1), rtol=1e-6)
 
 
+@pytest.mark.parametrize("form", ["normal", "quantiles"])
+def test_climatology_of_the_season_is_that_of_the_days_around(form, data, test_part, tmp_path):
+    settings = {"window": 30, "form": form, "least_dates": 6}
+    corner = {"latitude": slice(2), "longitude": slice(2)}
+    assert data.truth is not None
+    part = replace(data, forecast=data.forecast.isel(corner), truth=data.truth.isel(corner))
+    method, forecast = fitted("climatology", part, **settings), test_part[0].isel(corner)
+    dist = method.predict(forecast)
+    train = part.truth.isel(time=slice(TRAIN)).astype(float)
+    day = (data.train + pd.Timedelta("48h")).day_of_year.to_numpy()
+    for at, whole in ((0, False), (13, True)):  # far from all training dates at last
+        now = (dist.indexes["time"][at] + pd.Timedelta("48h")).day_of_year
+        away = np.minimum(np.abs(day - now), 365.25 - np.abs(day - now))
+        assert bool((away <= 30).sum() < 6) is whole
+        near = train if whole else train.isel(time=away <= 30)
+        if form == "normal":
+            np.testing.assert_allclose(dist["mean"][at], near.mean("time"), rtol=1e-6)
+        else:
+            value = dist["value"].sel(quantile=0.905)[at]
+            np.testing.assert_allclose(value, near.quantile(0.905, "time"), rtol=1e-6)
+    method.save(tmp_path / "model", {})
+    xr.testing.assert_identical(load_model(tmp_path / "model").predict(forecast), dist)
+
+
 def test_bias_is_removed_exactly_in_training_and_the_spread_is_kept(data) -> None:
     train = data.forecast.isel(time=slice(TRAIN))
     dist = fitted("bias", data).predict(train)

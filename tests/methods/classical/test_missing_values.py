@@ -16,7 +16,7 @@ from weatherpp.errors import InputError
 from weatherpp.methods.base import FitData, Method, load_model, method_class
 from weatherpp.methods.classical.emos import fit_coefficients
 from weatherpp.recipe import Target
-from weatherpp.verify import scores, table
+from weatherpp.verify import calibration, scores, table
 
 TARGET = Target(variable="t2m", step="24h")
 LEARNING = ("climatology", "bias", "emos", "mbm", "idr")
@@ -211,12 +211,12 @@ def test_scores_of_the_same_pairs(data: FitData) -> None:
     )
     variance = raw[raw["score"] == "variance"].set_index("time")["value"]
     np.testing.assert_allclose(variance, dates["var"].mean(), rtol=1e-4)
-    histogram = scores.ranks(dists[0], truth, nan_policy="omit")
+    histogram = calibration.ranks(dists[0], truth, nan_policy="omit")
     assert float(histogram.sum()) == pytest.approx(1)
     with pytest.raises(InputError, match="NaN"):
-        scores.ranks(dists[0], truth)
+        calibration.ranks(dists[0], truth)
     with pytest.raises(InputError, match="no point has both"):
-        scores.ranks(dists[0], truth.where(False), nan_policy="omit")
+        calibration.ranks(dists[0], truth.where(False), nan_policy="omit")
 
 
 def test_dates_without_a_pair_are_left_out(data: FitData) -> None:

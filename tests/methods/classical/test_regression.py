@@ -18,6 +18,7 @@ from weatherpp.methods.base import FitData, load_model
 from weatherpp.methods.classical.clusters import clusters
 from weatherpp.methods.classical.emos import LocalEmos
 from weatherpp.methods.classical.regression import Sample, fit_regression, regression
+from weatherpp.methods.season import harmonics
 from weatherpp.recipe import Target
 from weatherpp.verify import scores
 
@@ -61,6 +62,23 @@ def test_recovers_known_coefficients(name: str) -> None:
     found = fit_regression(model, data, ALL, criterion="likelihood").coefficients
     for key in model.names:
         assert float(found[key][0]) == pytest.approx(KNOWN[key], abs=0.06), key
+
+
+@pytest.mark.parametrize("link", ["variance", "log"])
+def test_recovers_a_season_of_location_and_scale(link: Any) -> None:
+    _, data = sample("normal", link, dates=8000, dry=False)
+    model = regression("normal", link, False, harmonics=1)
+    times = pd.date_range("2000-01-01", periods=8000, freq="D")
+    waves = harmonics(times)
+    known = {**KNOWN, "m1": 1.5, "m2": -0.5, "n1": 0.3, "n2": 0.2}
+    parameters = model.parameters(known, data.mean, data.sd, data.dry, waves.T[..., None])
+    truth = model.family.ppf(np.random.default_rng(6).uniform(size=(8000, 1)), *parameters)
+    found = fit_regression(model, data._replace(truth=truth), ALL, waves=waves)
+    assert found.failed == 0
+    for key in model.names:
+        assert float(found.coefficients[key][0]) == pytest.approx(known[key], abs=0.08), key
+    own = model.parameters(found.coefficients, data.mean, data.sd, data.dry, waves.T[..., None])
+    assert model.family.crps(truth, *own).mean() <= model.family.crps(truth, *parameters).mean()
 
 
 def test_reaches_the_minimum_that_a_search_without_slopes_finds() -> None:
@@ -184,6 +202,7 @@ FORMS = [
     {"family": "logistic", "scope": "global"},
     {"family": "normal", "criterion": "likelihood", "scope": "global"},
     {"family": "normal", "scope": "semi-local", "clusters": 2},
+    {"family": "squared-censored-logistic", "season": 1},
 ]
 
 
@@ -258,6 +277,7 @@ def test_clusters_find_points_of_a_kind() -> None:
     [
         ({"family": "normal", "dry": 0.0}, "dry goes with"),
         ({"family": "log-normal", "link": "log"}, "link log goes with"),
+        ({"family": "censored-shifted-gamma", "season": 1}, "season goes with"),
         ({"family": "gaussian"}, "family"),
     ],
 )

@@ -13,7 +13,14 @@ import xarray as xr
 from weatherpp.conventions import GAPS
 from weatherpp.errors import InputError
 from weatherpp.methods.base import FitData, load_model, method_class
-from weatherpp.methods.classical.ridge import STRENGTHS, Ridge, _solutions, fit_ridge, predictors
+from weatherpp.methods.classical.ridge import (
+    STRENGTHS,
+    Ridge,
+    _products,
+    _solutions,
+    fit_ridge,
+    predictors,
+)
 from weatherpp.recipe import Target
 from weatherpp.verify import scores
 
@@ -67,7 +74,7 @@ def crps(name: str, data: FitData, **settings: object) -> float:
 def test_solutions_are_those_of_least_squares_with_a_penalty() -> None:
     rng = np.random.default_rng(3)
     x, y = rng.normal(1, 2, (40, 6)), rng.normal(3, 1, 40)
-    found = _solutions(x, y)
+    found = _solutions(_products(np.column_stack([np.ones(40), x, y])))
     for strength, row in zip(STRENGTHS, found, strict=True):
         stacked = np.vstack([x - x.mean(0), np.sqrt(40 * strength) * np.eye(6)])
         weights = np.linalg.lstsq(stacked, np.append(y - y.mean(), np.zeros(6)), rcond=None)[0]

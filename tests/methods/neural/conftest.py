@@ -13,6 +13,7 @@ from synthetic import make_datasets
 
 from weatherpp.methods.base import FitData
 from weatherpp.methods.neural.correction import Correction
+from weatherpp.methods.neural.leads import MixedLeads
 from weatherpp.methods.neural.mixed import Mixed
 from weatherpp.methods.neural.spread import SpreadNet
 
@@ -56,7 +57,13 @@ def spread_net(data: FitData) -> SpreadNet:
     return SpreadNet(Z500, NARROW).fit(data)
 
 
-@pytest.fixture(params=["mixed", "spread_net"])
+@pytest.fixture(scope="session")
+def mixed_leads(data: FitData) -> MixedLeads:
+    """Fitted on :func:`data`; do not change."""
+    return MixedLeads(Z500, SMALL).fit(data)
+
+
+@pytest.fixture(params=["mixed", "spread_net", "mixed_leads"])
 def fitted(request: pytest.FixtureRequest) -> Correction:
     """Each method, fitted; do not change."""
     method: Correction = request.getfixturevalue(request.param)

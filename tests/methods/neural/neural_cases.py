@@ -24,10 +24,15 @@ def fit_data(
 ) -> FitData:
     """All but the last dates for training, the others for validation."""
     times = pd.DatetimeIndex(forecast["time"].values)
-    truth = select(analysis, target.variable, target.level).sel(valid_time=times + target.lead)
+
+    def truth_at(target: Target) -> xr.DataArray:
+        truth = select(analysis, target.variable, target.level).sel(valid_time=times + target.lead)
+        return truth.rename(valid_time="time").assign_coords(time=times)
+
     return FitData(
         forecast=forecast.sel(number=list(members)),
-        truth=truth.rename(valid_time="time").assign_coords(time=times),
+        truth=truth_at(target),
+        truth_at=truth_at,
         full=select(forecast, target.variable, target.level, target.lead),
         static=static,
         target=target,

@@ -17,7 +17,7 @@ from weatherpp.errors import ConfigError, InputError
 from weatherpp.methods.base import FitData, load_model, method_class
 from weatherpp.methods.neural.drn import Drn
 from weatherpp.methods.neural.mixed import Mixed
-from weatherpp.methods.neural.networks.dense import DenseNet
+from weatherpp.methods.neural.networks.dense import DenseNet, DenseSetNet
 from weatherpp.recipe import Target
 from weatherpp.verify import scores
 
@@ -169,3 +169,80 @@ def test_grids_and_stations_are_sent_to_the_right_method(
         Drn(TARGET).fit(replace(stations, truth=None))
     with pytest.raises(ConfigError, match="embeding"):
         Drn(TARGET, {"embeding": 3})
+
+
+def test_set_network_starts_at_zero_and_knows_no_order_of_members() -> None:
+    net = DenseSetNet([[1, 2], [3, 4], [5, 6]], 8, 2, 8, 1, points=5, embedding=0, dropout=0.0)
+    x = torch.randn(4, 8, 1, 5)
+    assert net(x).shape == (4, 2, 1, 5)
+    assert (net(x) == 0).all()
+    torch.nn.init.normal_(net.dense.head.weight)
+    torch.testing.assert_close(net(x[:, [0, 5, 6, 1, 2, 3, 4, 7]]), net(x))
+    torch.testing.assert_close(net(x.flip(-1)).flip(-1), net(x))
+    assert not torch.allclose(net(x[:, [0, 2, 1, 3, 4, 5, 6, 7]]), net(x))
+
+
+@pytest.fixture(scope="module")
+def outlier() -> FitData:
+    """One member goes astray, to either side: mean and spread do not say to which."""
+    data = make()
+    rng = np.random.default_rng(8)
+    members = data.forecast["t2m"].copy(deep=True)
+    which = rng.integers(0, MEMBERS, (DATES, 1, 1, STATIONS))
+    astray = np.arange(MEMBERS)[:, None] == which
+    members[:] += np.where(astray, rng.choice([-8, 8], which.shape), 0)
+    truth = members.isel(step=0, drop=True).median("number").where(data.truth.notnull())
+    forecast = data.forecast.assign(t2m=members)
+    return replace(data, forecast=forecast, truth=truth.transpose(*data.truth.dims))
+
+
+def test_members_seen_one_by_one_say_more_than_mean_and_spread(outlier: FitData) -> None:
+    later = slice(VALID.stop, None)
+    forecast, truth = outlier.forecast.isel(time=later), outlier.truth[later]
+
+    def crps(members: str) -> float:
+        method = Drn(TARGET, {**QUICK, "members": members}).fit(outlier)
+        return float(scores.crps(method.predict(forecast), truth).mean())
+
+    assert crps("set") < 0.6 * crps("none")
+
+
+def test_members_of_a_set_have_no_order_those_of_their_own_do(
+    outlier: FitData, tmp_path: Path
+) -> None:
+    settings = {"seeds": 1, "training": {"epochs": 3, "learning_rate": 0.02}}
+    some = outlier.forecast.isel(time=slice(20))
+    swapped = some.isel(number=[1, 0, 2, 3]).assign_coords(number=some["number"])
+    for members, same in (("set", True), ("each", False)):
+        method = Drn(TARGET, {**settings, "members": members}).fit(outlier)
+        dist, other = method.predict(some), method.predict(swapped)
+        assert np.allclose(dist["mean"], other["mean"], atol=1e-3) is same
+        method.save(tmp_path / members, {})
+        xr.testing.assert_identical(load_model(tmp_path / members).predict(some), dist)
+    with pytest.raises(InputError, match="member 3"):
+        method.predict(some.isel(number=slice(3)))
+
+
+def test_quantiles_have_a_mass_at_the_floor(stations: FitData) -> None:
+    dry = replace(stations, truth=(stations.truth - 281).clip(min=0))
+    head = {"head": "quantiles", "quantiles": 15}
+    later = slice(VALID.stop, None)
+    forecast, truth = dry.forecast.isel(time=later), dry.truth[later]
+    method = Drn(TARGET, {**QUICK, **head, "floor": 0}).fit(dry)
+    dist = method.predict(forecast)
+    assert dist["value"].dims == ("time", "quantile", "station")
+    assert float(dist["value"].min()) == 0
+    assert (dist["value"].diff("quantile") >= 0).all()
+    share = float((dist["value"] == 0).mean())
+    assert share == pytest.approx(float((truth == 0).mean()), abs=0.05)
+    normal = dry.truth[TRAIN].std()
+    assert float(scores.crps(dist, truth).mean()) < 0.3 * float(normal)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"floor": 0}, "floor goes with"), ({"head": "quantiles", "quantiles": 10}, "odd")],
+)
+def test_settings_that_do_not_fit_together(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        Drn(TARGET, settings)

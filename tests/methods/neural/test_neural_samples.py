@@ -16,6 +16,7 @@ from weatherpp.methods.neural.samples import (
     area_weights,
     assemble,
     constant_fields,
+    in_memory,
     plan,
     plane,
     topology_of,
@@ -175,3 +176,21 @@ def test_tiles_are_seeded_cuts_of_everything_alike() -> None:
     torch.testing.assert_close(batch["x"][:, 1] * 2, batch["goal"])
     assert torch.equal(batch["x"], two.__getitems__(list(range(20)))["x"])
     assert len({float(value) for value in batch["goal"][:, 0, 0]}) > 8
+
+
+def test_cache_keeps_what_was_asked_for_last(datasets: tuple[xr.Dataset, ...]) -> None:
+    forecast = datasets[0].chunk(time=10)
+    fields = [
+        assemble(forecast.sel(number=[0, 1, n]), plan(forecast.sel(number=[0, 1, n]), ("mean",)))
+        for n in (2, 3, 4)
+    ]
+    room = 2.5 * fields[0].nbytes
+    cache: dict[str, object] = {}
+    first, second = (in_memory(field, room, cache) for field in fields[:2])
+    assert np.shares_memory(in_memory(fields[0], room, cache).values, first.values)
+    assert len(cache) == 2
+    in_memory(fields[2], room, cache)
+    assert len(cache) == 2
+    assert np.shares_memory(in_memory(fields[0], room, cache).values, first.values)
+    assert not np.shares_memory(in_memory(fields[1], room, cache).values, second.values)
+    xr.testing.assert_identical(in_memory(fields[1], room, cache), second)

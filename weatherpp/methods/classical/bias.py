@@ -49,7 +49,10 @@ class LocalBias(ParameterMethod):
     def predict(self, forecast: xr.Dataset) -> xr.Dataset:
         """Distribution of members, in the type of the forecast; NaN where a member is."""
         members = target_members(forecast, self.target)
-        parameters = self.fitted()
-        same_grid(parameters, members)
-        value = (members - parameters["bias"]).astype(members.dtype).transpose(*members.dims)
+        same_grid(self.fitted(), members)
+        value = (members - self._error(members)).astype(members.dtype).transpose(*members.dims)
         return distribution.members(value.assign_attrs(members.attrs), **self.dist_attrs())
+
+    def _error(self, members: xr.DataArray) -> xr.DataArray:
+        """What to take off the members; dims (grid...) or (time, grid...)."""
+        return self.fitted()["bias"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal, Self
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
@@ -38,6 +39,7 @@ from weatherpp.methods.classical.regression import (
     fit_regression,
     regression,
 )
+from weatherpp.methods.season import harmonics
 
 
 class EmosSettings(PointSettings):
@@ -75,6 +77,9 @@ class EmosSettings(PointSettings):
         "predictor",
     )
     clusters: int = Field(default=8, ge=2, description="number of clusters of scope semi-local")
+    season: int = Field(
+        default=0, ge=0, le=4, description="harmonics of the year in location and scale; 0 for none"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> EmosSettings:
@@ -83,11 +88,11 @@ class EmosSettings(PointSettings):
             raise ValueError(
                 f"dry goes with families that give zero a probability, not {family.name}"
             )
-        if self.link == "log" and not isinstance(
-            regression(self.family, self.link, False), LocationScale
-        ):
+        by_location = isinstance(regression(self.family, self.link, False), LocationScale)
+        asked = {"link log": self.link == "log", "season": self.season > 0}
+        for setting in (name for name, wanted in asked.items() if wanted and not by_location):
             raise ValueError(
-                f"link log goes with families of a location and a scale, not {family.name}"
+                f"{setting} goes with families of a location and a scale, not {family.name}"
             )
         return self
 
@@ -103,12 +108,17 @@ class LocalEmos(ParameterMethod):
     Settings = EmosSettings
 
     @property
-    def model(self) -> Regression | None:
-        """How the parameters hang on the ensemble; None where the fast search is enough."""
+    def model(self) -> Regression:
+        """How the parameters hang on the ensemble."""
         own: EmosSettings = self.settings
-        if (own.family, own.criterion, own.link) == ("normal", "crps", "variance"):
-            return None
-        return regression(own.family, own.link, own.dry is not None)
+        return regression(own.family, own.link, own.dry is not None, own.season)
+
+    @property
+    def fast(self) -> bool:
+        """Whether the fast search is enough."""
+        own: EmosSettings = self.settings
+        simple = ("normal", "crps", "variance", 0)
+        return (own.family, own.criterion, own.link, own.season) == simple
 
     def fit(self, data: FitData) -> Self:
         """Coefficients from the training dates.
@@ -130,8 +140,7 @@ class LocalEmos(ParameterMethod):
         own: EmosSettings = self.settings
         obs, centre = flat(truth), flat(mean)
         groups = self._groups(centre, obs, data.seed)
-        model = self.model
-        if model is None:
+        if self.fast:
             variance = flat(complete(_spread(members).load(), "forecast")) ** 2
             if own.scope == "local":
                 found = fit_coefficients(
@@ -145,15 +154,19 @@ class LocalEmos(ParameterMethod):
             centre, sd, dry = (
                 flat(complete(part.load(), "forecast")) for part in self._predictors(members)
             )
-            sample = Sample(centre, sd, dry, obs)
             coefficients, failed, pooled = fit_regression(
-                model, sample, groups, criterion=own.criterion, prior=own.prior
+                self.model,
+                Sample(centre, sd, dry, obs),
+                groups,
+                criterion=own.criterion,
+                prior=own.prior,
+                waves=self._waves(data.train) if own.season else None,
             )
         fields = {
             name: xr.DataArray(values.reshape(grid.shape), dims=grid.dims, coords=grid.coords)
             for name, values in coefficients.items()
         }
-        if model is None:
+        if self.fast:
             units = truth.attrs.get("units", "1")
             fields["a"].attrs["units"], fields["c"].attrs["units"] = units, f"({units})2"
         if own.scope == "semi-local":
@@ -187,6 +200,10 @@ class LocalEmos(ParameterMethod):
             members = (members ** family.powers[0]).assign_attrs(members.attrs)
         return ensemble_mean(members), _spread(members), fraction.assign_attrs(members.attrs)
 
+    def _waves(self, times: pd.DatetimeIndex) -> Array:
+        """Harmonics of the year at the valid times of forecasts, (dates, number)."""
+        return harmonics(times + self.target.lead, self.settings.season)
+
     def mean_spread(self, forecast: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
         """Calibrated mean and standard deviation, (time, grid...), in the type of the forecast.
 
@@ -203,11 +220,15 @@ class LocalEmos(ParameterMethod):
         members = target_members(forecast, self.target)
         parameters = self.fitted()
         same_grid(parameters, members)
-        own: EmosSettings = self.settings
-        model = regression(own.family, own.link, own.dry is not None)
+        own, model = self.settings, self.model
         mean, sd, dry = (part.astype(np.float64) for part in self._predictors(members))
         coefficients = {name: parameters[name] for name in model.names}
-        found = [p.transpose(*mean.dims) for p in model.parameters(coefficients, mean, sd, dry)]
+        waves = [
+            xr.DataArray(wave, {"time": members["time"]}, ["time"])
+            for wave in self._waves(pd.DatetimeIndex(members["time"].values)).T
+        ]
+        parts = model.parameters(coefficients, mean, sd, dry, waves)
+        found = [part.transpose(*mean.dims) for part in parts]
         like = mean.astype(members.dtype).assign_attrs(members.attrs)
         named = dict(zip(model.family.parameters, found, strict=True))
         return distribution.parametric(own.family, named, like, **self.dist_attrs())

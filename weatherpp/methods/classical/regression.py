@@ -7,7 +7,9 @@ location-scale families (normal, logistic, truncated normal, censored logistic)
     :math:`\mu = a + b\,\bar x + e\,p` and :math:`\sigma^2 = c + d\,s^2` or
     :math:`\log\sigma = c + d\,s`; for the squared censored logistic :math:`\bar x` and :math:`s`
     are those of the members' square roots (Gneiting et al. 2005; Thorarinsdottir and Gneiting
-    2010; Messner et al. 2014);
+    2010; Messner et al. 2014); with a season, :math:`\mu` has :math:`\sum_k m_k w_k` more and
+    :math:`\sigma` is :math:`\exp(\sum_k n_k w_k)` times as large, :math:`w_k` the sines and
+    cosines of the day of the year and its multiples;
 log-normal
     mean :math:`a + b\,\bar x` and variance :math:`c + d\,s^2` (Baran and Lerch 2015);
 censored, shifted gamma
@@ -27,7 +29,7 @@ See :mod:`weatherpp.families`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -59,6 +61,12 @@ class Sample(NamedTuple):
     sd: Array
     dry: Array
     truth: Array
+
+    def seasons(self, waves: Array | None) -> tuple[Array, ...]:
+        """Each of the ``waves`` (dates, number) at all points."""
+        if waves is None:
+            return ()
+        return tuple(np.broadcast_to(wave[:, None], self.truth.shape) for wave in waves.T)
 
 
 class Scales(NamedTuple):
@@ -92,22 +100,34 @@ class Regression(ABC):
         """Coefficients of points with ``scales`` from ``theta`` (..., parameters)."""
 
     @abstractmethod
-    def parameters(self, coefficients: Mapping[str, Any], mean: Any, sd: Any, dry: Any) -> Any:
+    def parameters(
+        self,
+        coefficients: Mapping[str, Any],
+        mean: Any,
+        sd: Any,
+        dry: Any,
+        waves: Sequence[Any] = (),
+    ) -> Any:
         """Parameters of the family, in its order; arrays or DataArrays alike."""
 
 
 class LocationScale(Regression):
-    """Location linear in the mean; scale by the variance, or its logarithm by the spread."""
+    """Location linear in the mean; scale by the variance, or its logarithm by the spread; both
+    with so many ``harmonics`` of the year.
+    """
 
-    def __init__(self, family: Family, link: Link, dry: bool):
+    def __init__(self, family: Family, link: Link, dry: bool, harmonics: int = 0):
         super().__init__(family)
         self.link = link
-        self.names = ("a", "b", "c", "d", "e") if dry else ("a", "b", "c", "d")
+        self.waves = 2 * harmonics
+        seasonal = [f"{part}{k + 1}" for k in range(self.waves) for part in "mn"]
+        self.names = ("a", "b", "c", "d", *(("e",) if dry else ()), *seasonal)
         scale = (0.5, 0.5) if link == "variance" else (-0.5, 0.2)
-        self.start = (0.0, 0.0, *scale, 0.0)[: len(self.names)]
+        self.start = (0.0, 0.0, *scale, *(0.0 for _ in self.names[4:]))
 
     def coefficients(self, theta: Array, scales: Scales) -> tuple[Array, ...]:
-        shift, tilt, c, d, *more = np.moveaxis(theta, -1, 0)
+        first = theta.shape[-1] - 2 * self.waves
+        shift, tilt, c, d, *more = np.moveaxis(theta[..., :first], -1, 0)
         unit = scales.error
         tilt = tilt * np.where(scales.anomaly > 0, unit / _positive(scales.anomaly), 0.0)
         ratio = np.where(scales.sd > 0, unit / _positive(scales.sd), 0.0)
@@ -115,15 +135,34 @@ class LocationScale(Regression):
             by_sd = (c**2 + FLOOR) * unit**2, (d * ratio) ** 2
         else:
             by_sd = c + np.log(unit), d * ratio / unit
-        return shift * unit - tilt * scales.centre, 1.0 + tilt, *by_sd, *(e * unit for e in more)
+        line = shift * unit - tilt * scales.centre, 1.0 + tilt
+        seasonal = [
+            value * unit if name.startswith("m") else value + 0.0 * unit
+            for name, value in zip(
+                self.names[first:], np.moveaxis(theta[..., first:], -1, 0), strict=True
+            )
+        ]
+        return *line, *by_sd, *(e * unit for e in more), *seasonal
 
-    def parameters(self, coefficients: Mapping[str, Any], mean: Any, sd: Any, dry: Any) -> Any:
+    def parameters(
+        self,
+        coefficients: Mapping[str, Any],
+        mean: Any,
+        sd: Any,
+        dry: Any,
+        waves: Sequence[Any] = (),
+    ) -> Any:
         location = coefficients["a"] + coefficients["b"] * mean
         if "e" in self.names:
             location = location + coefficients["e"] * dry
         if self.link == "variance":
-            return location, np.sqrt(coefficients["c"] + coefficients["d"] * sd**2)
-        return location, np.exp(coefficients["c"] + coefficients["d"] * sd)
+            scale = np.sqrt(coefficients["c"] + coefficients["d"] * sd**2)
+        else:
+            scale = np.exp(coefficients["c"] + coefficients["d"] * sd)
+        for k, wave in enumerate(waves, start=1):
+            location = location + coefficients[f"m{k}"] * wave
+            scale = scale * np.exp(coefficients[f"n{k}"] * wave)
+        return location, scale
 
 
 class LogNormalMoments(Regression):
@@ -138,7 +177,14 @@ class LogNormalMoments(Regression):
         ratio = np.where(scales.sd > 0, unit / _positive(scales.sd), 0.0)
         return (a + FLOOR) * unit, b, (c + FLOOR) * unit**2, d * ratio**2
 
-    def parameters(self, coefficients: Mapping[str, Any], mean: Any, sd: Any, dry: Any) -> Any:
+    def parameters(
+        self,
+        coefficients: Mapping[str, Any],
+        mean: Any,
+        sd: Any,
+        dry: Any,
+        waves: Sequence[Any] = (),
+    ) -> Any:
         centre = coefficients["a"] + coefficients["b"] * mean
         relative = (coefficients["c"] + coefficients["d"] * sd**2) / centre**2
         return centre / np.sqrt(1 + relative), np.sqrt(np.log1p(relative))
@@ -161,7 +207,14 @@ class ShiftedGamma(Regression):
         shift = MOST_SHIFT * shift / (1 + shift) + FLOOR
         return *first, shift * unit, curve + 1e-3, unit, *(e * unit for e in more)
 
-    def parameters(self, coefficients: Mapping[str, Any], mean: Any, sd: Any, dry: Any) -> Any:
+    def parameters(
+        self,
+        coefficients: Mapping[str, Any],
+        mean: Any,
+        sd: Any,
+        dry: Any,
+        waves: Sequence[Any] = (),
+    ) -> Any:
         linear = coefficients["a"] + coefficients["b"] * mean
         if "e" in self.names:
             linear = linear + coefficients["e"] * (1.0 - dry)
@@ -173,14 +226,14 @@ class ShiftedGamma(Regression):
         return width**2 / centre, (centre / width) ** 2, shift
 
 
-def regression(family: str, link: Link, dry: bool) -> Regression:
-    """The regression that belongs to a family."""
+def regression(family: str, link: Link, dry: bool, harmonics: int = 0) -> Regression:
+    """The regression of a family; those without a location and a scale have no ``harmonics``."""
     found = FAMILIES[family]
     if family == "log-normal":
         return LogNormalMoments(found)
     if family == "censored-shifted-gamma":
         return ShiftedGamma(found, dry)
-    return LocationScale(found, link, dry)
+    return LocationScale(found, link, dry, harmonics)
 
 
 def _positive(values: Array) -> Array:
@@ -203,6 +256,7 @@ def fit_regression(
     *,
     criterion: Criterion = "crps",
     prior: float = 2.0,
+    waves: Array | None = None,
 ) -> Fit:
     """The coefficients of each group of points that give the least mean score.
 
@@ -219,6 +273,8 @@ def fit_regression(
     prior
         Pull towards the coefficients of all points together: a quadratic penalty with the weight
         of so many dates, in units of each point's own scales.
+    waves
+        (dates, number) from :func:`weatherpp.methods.season.harmonics`, for models that have them.
 
     Returns
     -------
@@ -237,12 +293,14 @@ def fit_regression(
     sample = sample._replace(truth=_within(model.family, sample.truth, criterion))
     scales = _scales(model.family, sample, prior)
     every = np.ones(groups.size, dtype=bool)
-    centre, good = _search(model, sample, scales, every, criterion, np.array(model.start), 0.0)
+    seasons = sample.seasons(waves)
+    start = np.array(model.start)
+    centre, good = _search(model, sample, seasons, scales, every, criterion, start, 0.0)
     theta = np.tile(centre, (groups.size, 1))
     failed = 0 if good else int((groups < 0).sum())
     for group in np.unique(groups[groups >= 0]):
         inside = groups == group
-        found, good = _search(model, sample, scales, inside, criterion, centre, prior)
+        found, good = _search(model, sample, seasons, scales, inside, criterion, centre, prior)
         failed += 0 if good else int(inside.sum())
         theta[inside] = found if good else centre
     own = model.coefficients(theta, scales)
@@ -288,6 +346,7 @@ def _scales(family: Family, sample: Sample, prior: float) -> Scales:
 def _search(
     model: Regression,
     sample: Sample,
+    seasons: Sequence[Array],
     scales: Scales,
     inside: NDArray[np.bool_],
     criterion: Criterion,
@@ -300,6 +359,7 @@ def _search(
     if not there.any():
         return centre, False
     mean, sd, dry, truth = (part[:, inside][there][every] for part in sample)
+    own_waves = [wave[:, inside][there][every] for wave in seasons]
     rows = Scales(*(np.broadcast_to(s[inside], there.shape)[there][every] for s in scales))
     family = model.family
     crps = criterion == "crps"
@@ -311,7 +371,7 @@ def _search(
 
     def parameters(theta: Array) -> tuple[Array, ...]:
         own = dict(zip(model.names, model.coefficients(theta, rows), strict=True))
-        return tuple(model.parameters(own, mean, sd, dry))
+        return tuple(model.parameters(own, mean, sd, dry, own_waves))
 
     def objective(theta: Array) -> tuple[float, Array]:
         gap = theta - centre

@@ -19,7 +19,7 @@ Glahn, H. R. and Lowry, D. A. (1972), J. Appl. Meteor. 11, 1203-1211 (model outp
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import xarray as xr
@@ -103,13 +103,15 @@ class Ridge(ParameterMethod):
         members = on_dates(target_members(data.forecast, self.target), data.train, "forecast")
         spread = complete(ensemble_spread(members).load(), "forecast")
 
-        def flat(part: xr.DataArray) -> Array:
-            lined = part.transpose("time", *grid.dims, ...).values.astype(np.float64)
+        def flat(part: xr.DataArray, dtype: type[np.floating[Any]] = np.float64) -> NDArray[Any]:
+            lined = part.transpose("time", *grid.dims, ...).values.astype(dtype)
             return lined.reshape(len(data.train), grid.size, *lined.shape[1 + grid.ndim :])
 
         centre, scale = fields.mean("time"), fields.std("time")
         scale = scale.where(scale > 1e-6 * np.abs(centre), np.inf)  # a constant says nothing
-        error, x = flat(truth) - flat(mean), flat((fields - centre) / scale)
+        # the one large array, in the type of the archive
+        x = flat((fields - centre) / scale, np.float32)
+        error = flat(truth) - flat(mean)
         found = fit_ridge(x, error, self.settings.blocks, self.settings.least_dates)
         fit = fit_coefficients(
             flat(mean) + found.left_out,
@@ -184,7 +186,7 @@ def predictors(forecast: xr.Dataset, target: Target, leads: str) -> xr.DataArray
     return xr.concat(parts, "predictor", combine_attrs="drop_conflicts")
 
 
-def fit_ridge(x: Array, y: Array, blocks: int, least: int) -> Weights:
+def fit_ridge(x: NDArray[np.floating[Any]], y: Array, blocks: int, least: int) -> Weights:
     """Ridge regression of ``y`` (dates, points) on ``x`` (dates, points, predictors).
 
     Pairs with NaN do not count; points with fewer than ``least`` have weights and predictions of
@@ -208,14 +210,17 @@ def fit_ridge(x: Array, y: Array, blocks: int, least: int) -> Weights:
     own = np.zeros((STRENGTHS.size, points, count + 1))
     for p in np.flatnonzero(enough):
         rows = there[:, p]
-        z, e, part = x[rows, p], y[rows, p], block[rows]
+        z, e, part = x[rows, p].astype(np.float64), y[rows, p], block[rows]
         unit = float((e**2).mean()) or 1.0
-        own[:, p] = _solutions(z, e)
-        for left in np.unique(part):
+        all_in_one = np.column_stack([np.ones(len(z)), z, e])
+        products = {left: _products(all_in_one[part == left]) for left in np.unique(part)}
+        whole = sum(products.values(), np.zeros((count + 2, count + 2)))
+        own[:, p] = _solutions(whole)
+        for left, without in products.items():
             out = part == left
             if out.all():
                 continue
-            solution = _solutions(z[~out], e[~out])
+            solution = _solutions(whole - without)
             guess = solution[:, :1] + solution[:, 1:] @ z[out].T
             kept[:, np.flatnonzero(rows)[out], p] = guess
             squares += ((guess - e[out]) ** 2).sum(axis=1) / unit
@@ -225,11 +230,19 @@ def fit_ridge(x: Array, y: Array, blocks: int, least: int) -> Weights:
     return Weights(own[best, :, 0], own[best, :, 1:], left_out, float(STRENGTHS[best]))
 
 
-def _solutions(x: Array, y: Array) -> NDArray[np.float64]:
+def _products(rows: Array) -> Array:
+    """Sums over rows (1, predictors, error) of all products of two of them."""
+    out: Array = rows.T @ rows
+    return out
+
+
+def _solutions(products: Array) -> Array:
     """Intercept and weights (strengths, 1 + predictors) for every strength."""
-    centre, level = x.mean(axis=0), float(y.mean())
-    values, vectors = np.linalg.eigh((x - centre).T @ (x - centre) / len(x))
-    along = vectors.T @ ((x - centre).T @ (y - level)) / len(x)
-    weights = (along / (np.maximum(values, 0) + STRENGTHS[:, None])) @ vectors.T
+    means = products / products[0, 0]
+    centre, level = means[0, 1:-1], means[0, -1]
+    cov = means[1:-1, 1:-1] - np.outer(centre, centre)
+    cross = means[1:-1, -1] - centre * level
+    penalty = STRENGTHS[:, None, None] * np.eye(len(cov))
+    weights = np.linalg.solve(cov + penalty, cross[:, None])[..., 0]
     intercept = level - weights @ centre
     return np.concatenate([intercept[:, None], weights], axis=1)

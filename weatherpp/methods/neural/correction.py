@@ -32,6 +32,7 @@ from weatherpp.methods.neural.arrange import arrange
 from weatherpp.methods.neural.build import Curve, NeuralSettings, Place, build_network, pick_device
 from weatherpp.methods.neural.networks.padding import Topology
 from weatherpp.methods.neural.networks.stack import Stack
+from weatherpp.methods.neural.pool import Pool
 from weatherpp.methods.neural.samples import (
     Batch,
     Block,
@@ -46,6 +47,7 @@ from weatherpp.methods.neural.samples import (
     topology_of,
 )
 from weatherpp.methods.neural.standardise import local_standardisation
+from weatherpp.methods.neural.tracking import training_logger
 from weatherpp.methods.neural.weights import NETWORKS, load_networks, save_networks
 
 Floats = NDArray[np.float64]
@@ -56,7 +58,7 @@ LEAST_DATES = 30
 # the logarithm of the factor on the spread stays within this
 LARGEST_FACTOR = 2.0
 PREDICT_BATCH = 16
-WIDE_BASES = ("ridge",)
+WIDE_BASES = ("ridge", "mean-net")
 
 
 class Correction(Method):
@@ -68,12 +70,13 @@ class Correction(Method):
         ``auto``, ``cpu`` or ``cuda``, also for predictions.
     curve
         Rows (seed, epoch, training loss, validation loss); epoch 0 is the base. Losses are in
-        the units of the target.
+        ``loss_units``.
     """
 
     Settings: ClassVar[type[BaseModel]] = NeuralSettings
     outputs: int | None
     base_method: str
+    loss_units: ClassVar[str] = "units of the target"
 
     def __init__(self, target: Any, settings: Any = None):
         super().__init__(target, settings)
@@ -110,6 +113,18 @@ class Correction(Method):
     ) -> xr.Dataset:
         """Predictive distribution from the network's output, the base and the members."""
 
+    def _make_base(self) -> Method:
+        """The base, not yet fitted."""
+        return method_class(self.base_method)(self.target)
+
+    def _for_base(self, forecast: xr.Dataset) -> xr.Dataset:
+        """The members that the base sees."""
+        return forecast
+
+    def _own(self, forecast: xr.Dataset) -> xr.Dataset:
+        """The members that the network sees."""
+        return forecast
+
     def _more(
         self, field: xr.DataArray, goal: Floats, mean: Floats, spread: Floats, train: NDArray[Any]
     ) -> dict[str, Floats]:
@@ -129,13 +144,18 @@ class Correction(Method):
             A setting does not suit the data.
         """
         self.device = data.device
+        self._train(data, *self._prepare(data))
+        return self
+
+    def _prepare(self, data: FitData) -> tuple[Samples | Pool, Samples | Pool | None]:
+        """Fit the base; the samples for training and, if there are any, for validation."""
         settings = self.settings
-        field = self._field(data.forecast)
+        field = self._field(self._own(data.forecast))
         self.topology = topology_of(field)
         if settings.tile and self.topology.periodic:
             raise ConfigError(f"method {self.name}: tile is for limited areas; set tile: 0")
         times = data.train.union(data.valid)
-        forecast = data.forecast.sel(time=times)
+        forecast = self._own(data.forecast).sel(time=times)
         kinds: tuple[Kind, ...] = ("members",) if self._over_members else settings.predictors
         self.blocks = plan(forecast, kinds, settings.variables, settings.levels, settings.leads)
         data.progress(f"{self.name}: reading predictors", 0, 1)
@@ -148,7 +168,7 @@ class Correction(Method):
         self.scale = float(np.nanmean(spread[at_train]))
         spread = np.maximum(spread, LEAST_SPREAD * self.scale)
         goal = self._goal(data).transpose("time", *plane(field)).sel(time=times).values
-        field = self._field(data.forecast).load()  # a wide base leaves it lazy
+        field = self._field(self._own(data.forecast)).load()  # a wide base leaves it lazy
         dated = {
             "extra": self._extra(self._members(field), mean, spread),
             **self._goals(goal, mean, spread, area_weights(field)),
@@ -160,8 +180,7 @@ class Correction(Method):
             for at in (at_train, ~at_train)
             if at.any()
         ]
-        self._train(data, parts[0], parts[1] if len(parts) > 1 else None)
-        return self
+        return parts[0], parts[1] if len(parts) > 1 else None
 
     def _in_memory(self, data: FitData, times: pd.DatetimeIndex) -> FitData:
         """The target field alone, loaded once: the base is fitted to it several times.
@@ -218,24 +237,32 @@ class Correction(Method):
         and the network would learn too small a spread.
         """
 
-        def fitted(dates: pd.DatetimeIndex) -> Method:
-            base = method_class(self.base_method)(self.target)
+        def fitted(dates: pd.DatetimeIndex, name: str) -> Method:
             none = pd.DatetimeIndex([])
-            return base.fit(dataclasses.replace(data, train=dates, valid=none, progress=silent))
+            own = dataclasses.replace(
+                data,
+                forecast=self._for_base(data.forecast),
+                train=dates,
+                valid=none,
+                progress=silent,
+                keep=data.keep and data.keep / name,
+                name=f"{data.name}/{name}",
+            )
+            return self._make_base().fit(own)
 
-        self.base = fitted(data.train)
+        self.base = fitted(data.train, "base")
         forecast = data.forecast.sel(time=times)
         mean, spread = self._base_values(self.base, forecast)
         folds = self.settings.cross_fit
         if folds > 1 and len(data.train) * (folds - 1) / folds >= LEAST_DATES:
-            for part in np.array_split(np.arange(len(data.train)), folds):
-                honest = fitted(data.train.delete(part))
+            for fold, part in enumerate(np.array_split(np.arange(len(data.train)), folds)):
+                honest = fitted(data.train.delete(part), f"base-{fold}")
                 at = times.isin(data.train[part])
                 mean[at], spread[at] = self._base_values(honest, forecast.isel(time=at))
         return mean, spread
 
     def _base_values(self, base: Method, forecast: xr.Dataset) -> tuple[Floats, Floats]:
-        result = base.predict(forecast)
+        result = base.predict(self._for_base(forecast))
         dims = ("time", *plane(result))
         parts = (distribution.mean(result), distribution.spread(result))
         mean, spread = (np.array(part.transpose(*dims).values, np.float64) for part in parts)
@@ -271,7 +298,7 @@ class Correction(Method):
             mean, std = mean[at], std[at]
         return Samples(predictors, mean, std, constant, dated)
 
-    def _train(self, data: FitData, samples: Samples, valid: Samples | None) -> None:
+    def _train(self, data: FitData, samples: Samples | Pool, valid: Samples | Pool | None) -> None:
         # here, because a prediction must not wait for Lightning's import
         from weatherpp.methods.neural.training import train
 
@@ -291,6 +318,7 @@ class Correction(Method):
                 progress=data.progress,
                 description=f"{self.name} {self.target.name}, network {number + 1}",
                 keep=data.keep and data.keep / f"network-{number + 1}.safetensors",
+                logger=training_logger(data, number + 1, settings.training),
             )
             self.nets.append(net)
             self._record(number, curve)
@@ -319,7 +347,7 @@ class Correction(Method):
         InputError
             A predictor is missing or the grid is not that of the fit.
         """
-        field = self._field(forecast)
+        field = self._field(self._own(forecast))
         here = tuple(field.sizes[dim] for dim in plane(field))
         there = self.inputs["mean"].shape[1:]
         if here != there:
@@ -330,7 +358,7 @@ class Correction(Method):
         mean, spread = self._base_values(self.base, forecast)
         spread = np.maximum(spread, LEAST_SPREAD * self.scale)
         blocks = [self._with_members(block, field) for block in self.blocks]
-        predictors = in_memory(assemble(forecast, blocks), self.settings.memory * 1e9)
+        predictors = in_memory(assemble(self._own(forecast), blocks), self.settings.memory * 1e9)
         extra = self._extra(self._members(field), mean, spread)
         samples = self._dataset(predictors, {"extra": extra}, blocks)
         nets = self.nets
@@ -371,31 +399,39 @@ class Correction(Method):
                 best = min(losses, key=lambda epoch: losses[epoch])
                 found.append(
                     f"Network {number + 1}: validation loss {losses[best]:.4g} after {best} of "
-                    f"{max(losses)} epochs, {losses[0]:.4g} without it (area mean, units of the "
-                    "target)"
+                    f"{max(losses)} epochs, {losses[0]:.4g} without it (area mean, "
+                    f"{self.loss_units})"
                 )
         return found
 
     def _save(self, folder: Path) -> dict[str, Any]:
         save_networks(self.nets, folder / NETWORKS)
-        netcdf.write(self.inputs, folder / "inputs.nc")
-        self.base.save(folder / "base", {})
         with (folder / "training.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(("network", "epoch", "train", "valid"))
             writer.writerows(self.curve)
+        return self._save_inputs(folder)
+
+    def _save_inputs(self, folder: Path) -> dict[str, Any]:
+        """Write all that a prediction needs besides the networks."""
+        netcdf.write(self.inputs, folder / "inputs.nc")
+        self.base.save(folder / "base", {})
         return {
             "blocks": [dataclasses.asdict(block) for block in self.blocks],
             "topology": dataclasses.asdict(self.topology),
             "scale": self.scale,
         }
 
-    def _load(self, folder: Path, extra: dict[str, Any]) -> None:
+    def _load_inputs(self, folder: Path, extra: dict[str, Any]) -> None:
+        """Undo :meth:`_save_inputs`."""
         self.blocks = [Block.from_json(block) for block in extra["blocks"]]
         self.topology = Topology(**extra["topology"])
         self.scale = float(extra["scale"])
         self.inputs = xr.load_dataset(folder / "inputs.nc", engine="netcdf4")
         self.base = load_model(folder / "base")
+
+    def _load(self, folder: Path, extra: dict[str, Any]) -> None:
+        self._load_inputs(folder, extra)
         self.nets = load_networks(self._network, self.settings.seeds, folder / NETWORKS)
         with (folder / "training.csv").open(newline="", encoding="utf-8") as file:
             rows = list(csv.reader(file))[1:]

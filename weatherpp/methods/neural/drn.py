@@ -1,27 +1,29 @@
 """Distributional regression network: one network for all stations, which knows them apart.
 
-A dense network gives the mean and the spread of a normal distribution from the members' mean and
-spread of all variables, the place of the station, and the day of the year. Each station has an
+A dense network gives the mean and the spread of a normal distribution, or quantiles, from the
+members' mean and spread of all variables, the place of the station, and the day of the year; it can
+see the members themselves as well, as a set or as predictors of their own. Each station has an
 embedding, two learnt numbers among the predictors, by which the network tells the stations' own
 errors. Trained for the CRPS; several networks are averaged.
 
 References
 ----------
 Rasp, S. and Lerch, S. (2018), Mon. Wea. Rev. 146, 3885-3900, doi:10.1175/MWR-D-18-0187.1.
+Zaheer, M. et al. (2017), Deep sets, arXiv:1703.06114.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
 import torch
 import xarray as xr
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from weatherpp.data import netcdf
@@ -35,15 +37,16 @@ from weatherpp.methods.classical.common import (
     training_pairs,
 )
 from weatherpp.methods.neural.build import Training, pick_device
-from weatherpp.methods.neural.heads import Normal
+from weatherpp.methods.neural.heads import Normal, Quantiles
 from weatherpp.methods.neural.losses import weighted_mean
-from weatherpp.methods.neural.networks.dense import DenseNet
-from weatherpp.methods.neural.samples import Batch, Block, Samples, assemble, plan
+from weatherpp.methods.neural.networks.dense import DenseNet, DenseSetNet
+from weatherpp.methods.neural.samples import Batch, Block, Kind, Samples, assemble, plan
+from weatherpp.methods.neural.tracking import training_logger
 from weatherpp.methods.neural.weights import NETWORKS, load_networks, save_networks
+from weatherpp.methods.season import harmonics
 from weatherpp.recipe import Strict
 
 Floats = NDArray[np.float64]
-YEAR = 365.25  # days
 INPUTS = "inputs.nc"
 CURVE = "training.csv"
 
@@ -66,12 +69,39 @@ class DrnSettings(Strict):
     variables: tuple[str, ...] = ()
     levels: tuple[int, ...] = ()
     leads: tuple[float, ...] = Field(default=(), description="lead times of predictors, hours")
+    members: Literal["none", "set", "each"] = Field(
+        default="none",
+        description="members besides their mean and spread: none, as a set without an order, or "
+        "each as a predictor of its own, for models that cannot be exchanged",
+    )
+    head: Literal["normal", "quantiles"] = "normal"
+    quantiles: int = Field(default=25, ge=3, description="number of quantiles, odd")
+    floor: float | None = Field(
+        default=None,
+        description="least value there is, 0 for rain; quantiles below are put at it",
+    )
     seeds: int = Field(default=5, ge=1, description="networks to average")
     training: DrnTraining = DrnTraining()
 
+    @model_validator(mode="after")
+    def _consistent(self) -> DrnSettings:
+        if self.quantiles % 2 == 0:
+            raise ValueError("quantiles must be odd, so that the median is one of them")
+        if self.floor is not None and self.head != "quantiles":
+            raise ValueError("floor goes with head: quantiles, a normal distribution has none")
+        return self
+
+
+class FlooredQuantiles(Quantiles):
+    """Quantiles that are put at ``batch["floor"]``, in units of the base, where they are below."""
+
+    def values(self, output: Tensor, batch: Batch) -> Tensor:
+        """Ascending in the second dimension."""
+        return torch.maximum(super().values(output, batch), batch["floor"][:, None])
+
 
 class Drn(Method):
-    """Normal distribution at stations from one network, which starts as a global bias correction.
+    """Distribution at stations from one network, which starts as a global bias correction.
 
     Attributes
     ----------
@@ -89,7 +119,9 @@ class Drn(Method):
         super().__init__(target, settings)
         self.device = "auto"
         self.curve: pd.DataFrame
-        self.head = Normal()
+        own: DrnSettings = self.settings
+        quantiles = Quantiles if own.floor is None else FlooredQuantiles
+        self.head = Normal() if own.head == "normal" else quantiles(own.quantiles)
         self.blocks: list[Block]
         self.inputs: xr.Dataset
         self.bias: float
@@ -112,14 +144,31 @@ class Drn(Method):
         self.bias = float(error.mean())
         self.scale = float(((error - self.bias) ** 2).mean()) ** 0.5 or 1.0
         forecast = _as_row(data.forecast.sel(time=data.train))
-        self.blocks = plan(
-            forecast, ("mean", "spread"), settings.variables, settings.levels, settings.leads
-        )
+        kinds: list[Kind] = ["mean", "spread"]
+        if settings.members != "none":
+            kinds.append("members")
+        self.blocks = plan(forecast, kinds, settings.variables, settings.levels, settings.leads)
         predictors = assemble(forecast, self.blocks).load()
         self.inputs = _statistics(predictors, mean)
+        if settings.members == "set":
+            self._standardise_alike(predictors)
         parts = [self._samples(data, times) for times in (data.train, data.valid) if len(times)]
         self._train(data, parts[0], parts[1] if len(parts) > 1 else None)
         return self
+
+    def _standardise_alike(self, predictors: xr.DataArray) -> None:
+        """Give all members the same statistics, with their spread as the unit."""
+        names = self._names()
+        mean, std = (self.inputs[part].values for part in ("mean", "std"))
+        for at, name in enumerate(names):
+            kind, _, field = name.partition(":")
+            if not kind.startswith("member"):
+                continue
+            if f"spread:{field}" not in names:
+                raise InputError(f"method {self.name}, members: set: give at least two members")
+            spread = predictors[:, names.index(f"spread:{field}")].astype(np.float64)
+            mean[at] = mean[names.index(f"mean:{field}")]
+            std[at] = float((spread**2).mean()) ** 0.5 or 1.0
 
     def _samples(self, data: FitData, times: pd.DatetimeIndex) -> Samples:
         pairs = dataclasses.replace(data, train=times)
@@ -127,18 +176,27 @@ class Drn(Method):
         error = truth.transpose("time", "station").values - mean.values.astype(np.float64)
         goal = ((error - self.bias) / self.scale)[:, None]
         there = np.isfinite(goal)
-        dated = {
-            "goal": torch.from_numpy(np.where(there, goal, 0).astype(np.float32)),
-            "weight": torch.from_numpy(there.astype(np.float32)),
-        }
+        parts = {"goal": np.where(there, goal, 0), "weight": there}
+        if self.settings.floor is not None:
+            floor = self._floor(mean.values.astype(np.float64) + self.bias)[:, None]
+            parts["floor"] = np.where(there, floor, 0)
+        dated = {name: torch.from_numpy(part.astype(np.float32)) for name, part in parts.items()}
         return self._dataset(data.forecast.sel(time=times), dated)
+
+    def _floor(self, centre: Floats) -> Floats:
+        """The floor in units of the base, whose mean is ``centre``."""
+        out: Floats = (self.settings.floor - centre) / self.scale
+        return out
+
+    def _names(self) -> list[str]:
+        """Names of the predictors that come from the forecast."""
+        return [name for block in self.blocks for name in block.names]
 
     def _dataset(self, forecast: xr.Dataset, dated: dict[str, Tensor]) -> Samples:
         predictors = assemble(_as_row(forecast), self.blocks).load()
         shape = predictors.shape
         valid = pd.DatetimeIndex(forecast["time"].values) + self.target.lead
-        angle = 2 * np.pi * (valid.day_of_year + valid.hour / 24).to_numpy() / YEAR
-        season = np.stack([np.sin(angle), np.cos(angle)], axis=1)[..., None, None]
+        season = harmonics(valid)[..., None, None]
         extra = np.broadcast_to(season, (*season.shape[:2], *shape[2:])).astype(np.float32)
         mean, std = (
             np.broadcast_to(self.inputs[name].values[:, None, None], shape[1:]).copy()
@@ -151,8 +209,15 @@ class Drn(Method):
         settings, stations = self.settings, self.inputs.sizes["station"]
         channels = self.inputs.sizes["predictor"] + 2 + self.inputs.sizes["field"]
         embedding = settings.embedding if stations > 1 else 0  # one station is like itself
-        size = (settings.width, settings.depth, stations, embedding, settings.dropout)
-        return DenseNet(channels, self.head.outputs, *size)
+        outputs = 2 if settings.head == "normal" else settings.quantiles
+        size = (outputs, settings.width, settings.depth, stations, embedding, settings.dropout)
+        if settings.members != "set":
+            return DenseNet(channels, *size)
+        places: dict[str, list[int]] = {}
+        for at, name in enumerate(self._names()):
+            if name.startswith("member"):
+                places.setdefault(name.partition(":")[0], []).append(at)
+        return DenseSetNet(list(places.values()), channels, *size)
 
     def _loss(self, output: Tensor, batch: Batch) -> Tensor:
         return weighted_mean(self.head.crps(output, batch), batch["weight"])
@@ -175,6 +240,7 @@ class Drn(Method):
                 device=data.device,
                 progress=data.progress,
                 description=f"{self.name} {self.target.name}, network {number + 1}",
+                logger=training_logger(data, number + 1, training),
             )
             self.nets.append(net)
             curves += [
@@ -183,8 +249,8 @@ class Drn(Method):
         self.curve = pd.DataFrame(curves, columns=["network", "epoch", "train", "valid"])
 
     def predict(self, forecast: xr.Dataset) -> xr.Dataset:
-        """Normal distribution, dims (time, station), in the type of the forecast; NaN where a
-        member of the target field is.
+        """Normal distribution or quantiles, dims (time, station), in the type of the forecast; NaN
+        where a member of the target field is.
 
         Raises
         ------
@@ -199,12 +265,20 @@ class Drn(Method):
         with torch.inference_mode():
             x = samples.__getitems__(list(range(len(samples))))["x"].to(device)
             outputs = [net.to(device)(x).double().cpu().numpy() for net in self.nets]
-        like = ensemble_mean(members).transpose("time", "station")
+        like = ensemble_mean(members).transpose("time", "station").expand_dims("y", axis=1)
         centre = like.values.astype(np.float64) + self.bias
         spread = np.where(np.isnan(centre), np.nan, self.scale)
         base = {"mean": centre, "spread": spread}
-        output: Floats = np.mean(outputs, axis=0)[:, :, 0]
-        return self.head.result(output, base, like, **dist_attrs(self.target, self.name))
+        least = self.settings.floor
+        if least is not None:
+            base["floor"] = self._floor(centre)
+        attrs = dist_attrs(self.target, self.name)
+        result = self.head.result(np.mean(outputs, axis=0), base, like, **attrs).isel(
+            y=0, drop=True
+        )
+        if least is not None:  # rounding may have left values a little below
+            result["value"] = result["value"].clip(min=least, keep_attrs=True)
+        return result
 
     def _save(self, folder: Path) -> dict[str, Any]:
         save_networks(self.nets, folder / NETWORKS)

@@ -221,17 +221,23 @@ def in_memory(
     predictors
         From :func:`assemble`.
     limit
-        Bytes that may be held.
+        Bytes that may be held, by one fit and, all in all, in the cache.
     cache
         Where fits to several targets leave each other what they read; dask names equal arrays
-        equally.
+        equally. What was not asked for longest makes room.
     """
     if predictors.chunks is None or predictors.nbytes > limit:
         return predictors
     name = f"predictors {predictors.data.name}"
     if cache is not None and name in cache:
-        values = cache[name]
+        values = cache[name] = cache.pop(name)  # the last to go
     else:
+        if cache is not None:
+            held = {key: each.nbytes for key, each in cache.items()}
+            for key in list(held):
+                if sum(held.values()) + predictors.nbytes > limit:
+                    held.pop(key)
+                    cache.pop(key)
         values = np.empty(predictors.shape, predictors.dtype)
         for start in range(0, len(values), DATES_AT_ONCE):
             part = slice(start, start + DATES_AT_ONCE)

@@ -28,6 +28,7 @@ from weatherpp.methods.base import Progress
 from weatherpp.methods.neural import checkpoint
 from weatherpp.methods.neural.build import Curve, Training, pick_device
 from weatherpp.methods.neural.networks.bias import Local
+from weatherpp.methods.neural.pool import Pool
 from weatherpp.methods.neural.samples import Batch, Samples
 
 Loss = Callable[[Tensor, Batch], Tensor]
@@ -38,7 +39,9 @@ EPOCHS = 100_000
 class _Task(lightning.LightningModule):
     """Network, its running mean, loss, optimiser, schedule and the samples of each epoch."""
 
-    def __init__(self, net: nn.Module, loss: Loss, samples: Samples, training: Training, seed: int):
+    def __init__(
+        self, net: nn.Module, loss: Loss, samples: Samples | Pool, training: Training, seed: int
+    ):
         super().__init__()
         self.net, self.loss, self.training_settings = net, loss, training
         self.samples, self.seed = samples, seed
@@ -182,7 +185,7 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _loader(samples: Samples, batch: int, seed: int | None) -> DataLoader[Batch]:
+def _loader(samples: Samples | Pool, batch: int, seed: int | None) -> DataLoader[Batch]:
     """Shuffled if there is a seed, in an order that is the same each time it is gone through."""
     order = None
     if seed is not None:
@@ -198,8 +201,8 @@ def _as_is(batch: Any) -> Any:
 def train(
     build: Callable[[], nn.Module],
     loss: Loss,
-    samples: Samples,
-    valid: Samples | None,
+    samples: Samples | Pool,
+    valid: Samples | Pool | None,
     training: Training,
     *,
     seed: int,
@@ -207,6 +210,7 @@ def train(
     progress: Progress,
     description: str = "training",
     keep: Path | None = None,
+    logger: Callable[[], Any] | None = None,
 ) -> tuple[nn.Module, Curve]:
     """Train a network; two calls on one machine give the same weights.
 
@@ -230,6 +234,8 @@ def train(
     keep
         File for the checkpoint of each epoch; if it is there, training goes on from it. It
         must stem from the same call.
+    logger
+        Makes the Lightning logger that is told the losses, if there is anything to train.
 
     Returns
     -------
@@ -256,7 +262,8 @@ def train(
             best.load_state_dict(found["callbacks"][_Best.__qualname__])
         else:
             task = _Task(net, loss, samples, training, seed)
-            _fit(task, valid, accelerator, best, keep, goes_on=found is not None)
+            told = logger() if logger else False
+            _fit(task, valid, accelerator, best, keep, goes_on=found is not None, logger=told)
     net.load_state_dict(best.state)
     return net.cpu().eval(), best.curve
 
@@ -273,11 +280,12 @@ def _checkpoint(keep: Path | None) -> dict[str, Any] | None:
 
 def _fit(
     task: _Task,
-    valid: Samples | None,
+    valid: Samples | Pool | None,
     accelerator: str,
     best: _Best,
     keep: Path | None,
     goes_on: bool,
+    logger: Any,
 ) -> None:
     training = task.training_settings
     callbacks: list[Callback] = [best]
@@ -296,7 +304,7 @@ def _fit(
         num_sanity_val_steps=-1,
         reload_dataloaders_every_n_epochs=1,
         deterministic="warn",
-        logger=False,
+        logger=logger,
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,

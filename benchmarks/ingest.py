@@ -73,7 +73,7 @@ def ours(source: Path, out: Path) -> None:
 
     from weatherpp.data.catalog import CatalogEntry
     from weatherpp.data.ingest import ingest
-    from weatherpp.recipe import validate
+    from weatherpp.strict import validate
 
     ending = source.suffix[1:]
     text = ENTRY.format(root=source.parent, ending=ending, driver=DRIVERS[ending])

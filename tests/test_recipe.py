@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weatherpp.errors import ConfigError
-from weatherpp.recipe import MemberChoice, Recipe, Target, digest, load_recipe, set_value, validate
+from weatherpp.recipe import MemberChoice, Recipe, Target, load_recipe
+from weatherpp.strict import digest, set_value, validate
 
 REPOSITORY = Path(__file__).parents[1]
 SHIPPED = sorted((REPOSITORY / "pipelines").glob("*.yaml"))

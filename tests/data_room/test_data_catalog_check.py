@@ -15,7 +15,7 @@ import xarray as xr
 from weatherpp.data.catalog import CatalogEntry, load_entry
 from weatherpp.data.catalog_check import Finding, check_source
 from weatherpp.errors import InputError
-from weatherpp.recipe import validate
+from weatherpp.strict import validate
 
 
 def missing(findings: list[Finding]) -> list[str]:

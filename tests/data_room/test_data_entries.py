@@ -15,7 +15,8 @@ from weatherpp.data.catalog import CatalogEntry, load_entry
 from weatherpp.data.ingest import ingest, read
 from weatherpp.data.matching import truth_for
 from weatherpp.errors import ConfigError, InputError
-from weatherpp.recipe import Target, validate
+from weatherpp.recipe import Target
+from weatherpp.strict import validate
 
 SHAPES = {
     "glosea4": ((1, 6, 13, 145, 192), None),

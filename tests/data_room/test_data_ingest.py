@@ -24,7 +24,7 @@ from weatherpp.data.catalog import CatalogEntry
 from weatherpp.data.ingest import ingest, lay_out_source, read_forecast
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.files import Digest, file_digest, file_state
-from weatherpp.recipe import validate
+from weatherpp.strict import validate
 
 SCRIPT = """
 import os, signal, sys
@@ -32,7 +32,7 @@ from pathlib import Path
 from weatherpp.data import archive
 from weatherpp.data.catalog import CatalogEntry
 from weatherpp.data.ingest import ingest
-from weatherpp.recipe import validate
+from weatherpp.strict import validate
 
 archive.CHUNK_BYTES = 1
 root, out, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])

@@ -27,7 +27,7 @@ from weatherpp.data.join import join
 from weatherpp.data.lagged import as_control, lag
 from weatherpp.data.matching import snap
 from weatherpp.errors import ConfigError, InputError
-from weatherpp.recipe import validate
+from weatherpp.strict import validate
 
 # -- the grid ---------------------------------------------------------------------------------
 

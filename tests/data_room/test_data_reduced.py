@@ -18,7 +18,7 @@ from weatherpp.data.ingest import read
 from weatherpp.data.reduced import filled
 from weatherpp.data.regrid import GridSettings
 from weatherpp.errors import InputError
-from weatherpp.recipe import validate
+from weatherpp.strict import validate
 
 
 def settings_of(**given: Any) -> GridSettings:

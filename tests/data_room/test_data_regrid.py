@@ -22,7 +22,7 @@ from weatherpp.data.catalog import CatalogEntry, load_entry
 from weatherpp.data.ingest import ingest, read
 from weatherpp.data.regrid import GridSettings, to_grid
 from weatherpp.errors import ConfigError, InputError
-from weatherpp.recipe import validate
+from weatherpp.strict import validate
 
 EUROPE = {"north": 66, "south": 33, "west": -18, "east": 36}
 

@@ -24,7 +24,7 @@ from weatherpp.data import remote
 from weatherpp.data.catalog import CatalogEntry, load_entry
 from weatherpp.data.ingest import ingest, read
 from weatherpp.errors import ConfigError, InputError, WeatherppError
-from weatherpp.recipe import validate
+from weatherpp.strict import validate
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):

@@ -25,7 +25,8 @@ from weatherpp.data.ingest import ingest, read, read_forecast
 from weatherpp.data.join import join
 from weatherpp.data.matching import matched_times, truth_for
 from weatherpp.errors import ConfigError, InputError
-from weatherpp.recipe import Target, validate
+from weatherpp.recipe import Target
+from weatherpp.strict import validate
 
 MOGREPS = "20170605T0300Z-PT0012H-temperature_at_screen_level.nc"
 

@@ -26,7 +26,8 @@ from weatherpp.data.inspect import inspect
 from weatherpp.data.join import join
 from weatherpp.data.matching import truth_for
 from weatherpp.errors import ConfigError, InputError
-from weatherpp.recipe import Target, validate
+from weatherpp.recipe import Target
+from weatherpp.strict import validate
 from weatherpp.verify import scores
 
 LAYOUT: dict[str, Any] = {

@@ -20,7 +20,8 @@ from weatherpp.errors import ConfigError, InputError
 from weatherpp.methods.copula import past_dates
 from weatherpp.pipeline.coupling import check_members, with_members
 from weatherpp.pipeline.products import product, read_product, write_product
-from weatherpp.recipe import MemberChoice, Recipe, validate
+from weatherpp.recipe import MemberChoice, Recipe
+from weatherpp.strict import validate
 
 FIVE = {"choose": "first", "count": 5}
 

@@ -9,8 +9,9 @@ import pytest
 
 from weatherpp.data.shipped import shipped_folder
 from weatherpp.errors import ConfigError
-from weatherpp.recipe import Recipe, SpeedySource, load_recipe, validate
+from weatherpp.recipe import Recipe, SpeedySource, load_recipe
 from weatherpp.speedy import SpeedyConfig, generate
+from weatherpp.strict import validate
 
 
 def test_sizes() -> None:

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from weatherpp.errors import ConfigError, InputError
-from weatherpp.recipe import Bootstrap, Curve, validate
+from weatherpp.recipe import Bootstrap, Curve
+from weatherpp.strict import validate
 from weatherpp.verify import curves
 from weatherpp.verify.table import PER_DATE_COLUMNS
 

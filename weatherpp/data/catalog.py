@@ -22,7 +22,8 @@ from weatherpp.data.regrid import LIKE, GridSettings
 from weatherpp.data.shipped import shipped_folder
 from weatherpp.data.table_layout import TableLayout
 from weatherpp.errors import ConfigError, InputError
-from weatherpp.recipe import Label, Strict, parse_step, read_yaml, validate
+from weatherpp.recipe import parse_step
+from weatherpp.strict import Label, Strict, read_yaml, validate
 
 Group = Literal["forecast", "control", "analysis", "static", "apply"]
 

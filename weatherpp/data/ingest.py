@@ -30,7 +30,7 @@ from weatherpp.data.reuse import take_over
 from weatherpp.data.writing import JOURNAL, Journal, share_memory, write
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.files import Digest, file_digest, file_state, write_whole
-from weatherpp.recipe import digest
+from weatherpp.strict import digest
 
 GROUPS: tuple[Group, ...] = get_args(Group)
 Progress = Callable[[str, float, float], None]

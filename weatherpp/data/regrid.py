@@ -20,7 +20,7 @@ from weatherpp.conventions import ACCUMULATED, grid_dims
 from weatherpp.data.axes import Grid, Method, Weights, between, blocks
 from weatherpp.data.checks import check_values
 from weatherpp.errors import InputError
-from weatherpp.recipe import Strict
+from weatherpp.strict import Strict
 
 LIKE: Literal["like-forecast"] = "like-forecast"
 CONSERVED = (*ACCUMULATED, "tcc", "lsm")  # amounts and fractions of an area

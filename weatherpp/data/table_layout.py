@@ -12,7 +12,8 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from weatherpp.conventions import LEAD_UNITS
-from weatherpp.recipe import Strict, parse_step
+from weatherpp.recipe import parse_step
+from weatherpp.strict import Strict
 
 EPOCH = "epoch"
 

@@ -22,7 +22,8 @@ from weatherpp.errors import ConfigError, InputError
 from weatherpp.files import file_digest, write_whole
 from weatherpp.methods.card import CARD, model_card
 from weatherpp.methods.recent import Recent
-from weatherpp.recipe import Strict, Target, Tracking, validate
+from weatherpp.recipe import Target, Tracking
+from weatherpp.strict import Strict, validate
 
 Progress = Callable[[str, float, float], None]
 

@@ -15,7 +15,8 @@ from weatherpp.data.fields import subsample
 from weatherpp.errors import ConfigError
 from weatherpp.methods.base import load_model, read_card
 from weatherpp.methods.recent import Recent
-from weatherpp.recipe import MemberChoice, ProductSettings, validate
+from weatherpp.recipe import MemberChoice, ProductSettings
+from weatherpp.strict import validate
 
 
 def product(dist: xr.Dataset, levels: Sequence[float]) -> xr.Dataset:

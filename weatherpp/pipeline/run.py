@@ -37,11 +37,10 @@ from weatherpp.recipe import (
     SpeedySource,
     Target,
     TwinSource,
-    digest,
     load_recipe,
-    validate,
 )
 from weatherpp.speedy import SpeedyConfig
+from weatherpp.strict import digest, validate
 from weatherpp.twin import TwinConfig
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import weatherpp
 from weatherpp.errors import ConfigError, LockedError
 from weatherpp.files import file_digest, write_whole
-from weatherpp.recipe import digest
+from weatherpp.strict import digest
 
 STAGES = ("ingest", "fit", "postprocess", "verify", "report")
 

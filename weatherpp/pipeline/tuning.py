@@ -33,7 +33,8 @@ from weatherpp.pipeline.products import without_scalars
 from weatherpp.pipeline.progress import Terminal
 from weatherpp.pipeline.run import Job
 from weatherpp.pipeline.stages import RunFolder, source_digest
-from weatherpp.recipe import MethodEntry, Range, Search, Target, YearSplit, digest, load_recipe
+from weatherpp.recipe import MethodEntry, Range, Search, Target, YearSplit, load_recipe
+from weatherpp.strict import digest
 from weatherpp.verify import scores
 from weatherpp.verify.aggregate import per_date
 from weatherpp.verify.weights import grid_weights

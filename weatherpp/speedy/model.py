@@ -7,6 +7,7 @@ temperature, sea ice, snow and soil moisture of the day of the year.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -64,10 +65,12 @@ class Speedy:
         boundary = files("jcm.data.bc.t30.clim")
         self.truncation = truncation
         self.coords = get_speedy_coords(spectral_truncation=truncation)
-        self.terrain = TerrainData.from_file(boundary / "terrain.nc", coords=self.coords)
-        self.forcing = ForcingData.from_file(
-            boundary / "forcing.nc", coords=self.coords, align_mode="wrap_year"
-        )
+        with warnings.catch_warnings():  # the package's way of using xarray
+            warnings.simplefilter("ignore", FutureWarning)
+            self.terrain = TerrainData.from_file(boundary / "terrain.nc", coords=self.coords)
+            self.forcing = ForcingData.from_file(
+                boundary / "forcing.nc", coords=self.coords, align_mode="wrap_year"
+            )
         physics = speedy_physics(checkpoint_terms=False)
         self.model = Model(coords=self.coords, terrain=self.terrain, physics=physics)
         self.step_seconds = round(self.model.dycore.dt_seconds)

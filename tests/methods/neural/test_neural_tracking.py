@@ -16,7 +16,8 @@ from weatherpp.errors import ConfigError
 from weatherpp.methods.base import FitData
 from weatherpp.methods.neural import tracking
 from weatherpp.methods.neural.mixed import Mixed
-from weatherpp.recipe import Recipe, Tracking, validate
+from weatherpp.recipe import Recipe, Tracking
+from weatherpp.strict import validate
 
 NAME = "demo/z500/mixed-5"
 SETTINGS = {**NARROW, "network": "residual", "base": "raw", "seeds": 2}

@@ -16,7 +16,8 @@ from weatherpp.data import netcdf
 from weatherpp.data.fields import ensemble_mean, select
 from weatherpp.errors import InputError
 from weatherpp.methods.base import FitData, Method
-from weatherpp.recipe import Strict, Target
+from weatherpp.recipe import Target
+from weatherpp.strict import Strict
 from weatherpp.verify.scores import check_aligned
 
 FILE = "parameters.nc"

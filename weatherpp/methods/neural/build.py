@@ -19,7 +19,7 @@ from weatherpp.methods.neural.networks.stack import Stack
 from weatherpp.methods.neural.networks.temporal import TemporalNet
 from weatherpp.methods.neural.networks.unet3d import LevelStack, UNet3d
 from weatherpp.methods.neural.samples import Block, Kind
-from weatherpp.recipe import Strict
+from weatherpp.strict import Strict
 
 Curve = list[tuple[int, float, float]]
 

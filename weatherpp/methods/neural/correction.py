@@ -24,7 +24,6 @@ from torch import Tensor, nn
 
 from weatherpp import distribution
 from weatherpp.data import netcdf
-from weatherpp.data.chunks import Fields
 from weatherpp.data.fields import ensemble_mean, select
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.methods.base import FitData, Method, load_model, method_class, silent
@@ -46,7 +45,7 @@ from weatherpp.methods.neural.samples import (
     plane,
     topology_of,
 )
-from weatherpp.methods.neural.standardise import local_standardisation
+from weatherpp.methods.neural.standardise import alike, local_standardisation, places_in_member
 from weatherpp.methods.neural.tracking import training_logger
 from weatherpp.methods.neural.weights import NETWORKS, load_networks, save_networks
 
@@ -225,7 +224,7 @@ class Correction(Method):
         stack = np.stack(list(constant.values())) if constant else np.zeros((0, *shape), np.float32)
         names = [name for block in self.blocks for name in block.names]
         if self._over_members:
-            inputs, names = _alike(inputs, self.blocks)
+            inputs, names = alike(inputs, self.blocks)
         return inputs.assign(constant=(("field", *plane(field)), stack)).assign_coords(
             predictor=names, field=np.array(list(constant), dtype=str)
         )
@@ -294,7 +293,7 @@ class Correction(Method):
     ) -> Samples:
         mean, std, constant = (self.inputs[name].values for name in ("mean", "std", "constant"))
         if self._over_members:
-            at = _places(self.blocks if blocks is None else blocks)
+            at = places_in_member(self.blocks if blocks is None else blocks)
             mean, std = mean[at], std[at]
         return Samples(predictors, mean, std, constant, dated)
 
@@ -436,30 +435,6 @@ class Correction(Method):
         with (folder / "training.csv").open(newline="", encoding="utf-8") as file:
             rows = list(csv.reader(file))[1:]
         self.curve = [(int(a), int(b), float(c), float(d)) for a, b, c, d in rows]
-
-
-def _alike(inputs: xr.Dataset, blocks: Sequence[Block]) -> tuple[xr.Dataset, list[str]]:
-    """Statistics that all members share, and names such as ``member:z500@48h``."""
-    at = _places(blocks)
-    mean, std = (inputs[name].values for name in ("mean", "std"))
-    parts = [np.flatnonzero(at == place) for place in range(at.max() + 1)]
-    common = np.stack([mean[part].mean(axis=0) for part in parts])
-    squares = np.stack([(std[part] ** 2 + mean[part] ** 2).mean(axis=0) for part in parts])
-    dims = inputs["mean"].dims
-    out = xr.Dataset({"mean": (dims, common), "std": (dims, np.sqrt(squares - common**2))})
-    names = [f"member:{name}" for block in blocks for name in Fields(*block.fields).names]
-    return out.astype(np.float32), names
-
-
-def _places(blocks: Sequence[Block]) -> NDArray[np.int64]:
-    """Which of the fields of a member each predictor is."""
-    places: list[int] = []
-    start = 0
-    for block in blocks:
-        count = len(Fields(*block.fields).names)
-        places += [start + number for _ in block.members for number in range(count)]
-        start += count
-    return np.array(places)
 
 
 def root(loss: float) -> float:

@@ -44,7 +44,7 @@ from weatherpp.methods.neural.samples import Batch, Block, Kind, Samples, assemb
 from weatherpp.methods.neural.tracking import training_logger
 from weatherpp.methods.neural.weights import NETWORKS, load_networks, save_networks
 from weatherpp.methods.season import harmonics
-from weatherpp.recipe import Strict
+from weatherpp.strict import Strict
 
 Floats = NDArray[np.float64]
 INPUTS = "inputs.nc"

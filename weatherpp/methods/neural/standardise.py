@@ -6,12 +6,15 @@ See :mod:`weatherpp.data.statistics` for how. Every predictor is scaled by its o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
+from weatherpp.data.chunks import Fields
 from weatherpp.data.statistics import Moments, local_area
+from weatherpp.methods.neural.samples import Block
 
 DATES_AT_ONCE = 32
 
@@ -67,3 +70,39 @@ def local_standardisation(
             "std": (dims, np.stack([std for _, std in local])),
         }
     )
+
+
+def alike(inputs: xr.Dataset, blocks: Sequence[Block]) -> tuple[xr.Dataset, list[str]]:
+    """Statistics that all members share, and names such as ``member:z500@48h``.
+
+    Parameters
+    ----------
+    inputs
+        From :func:`local_standardisation`, for each member of its own.
+    blocks
+        What the predictors are.
+
+    Returns
+    -------
+    ``mean`` and ``std`` of the fields of one member, float32; and the names of these.
+    """
+    at = places_in_member(blocks)
+    mean, std = (inputs[name].values for name in ("mean", "std"))
+    parts = [np.flatnonzero(at == place) for place in range(at.max() + 1)]
+    common = np.stack([mean[part].mean(axis=0) for part in parts])
+    squares = np.stack([(std[part] ** 2 + mean[part] ** 2).mean(axis=0) for part in parts])
+    dims = inputs["mean"].dims
+    out = xr.Dataset({"mean": (dims, common), "std": (dims, np.sqrt(squares - common**2))})
+    names = [f"member:{name}" for block in blocks for name in Fields(*block.fields).names]
+    return out.astype(np.float32), names
+
+
+def places_in_member(blocks: Sequence[Block]) -> NDArray[np.int64]:
+    """Which of the fields of a member each predictor is."""
+    places: list[int] = []
+    start = 0
+    for block in blocks:
+        count = len(Fields(*block.fields).names)
+        places += [start + number for _ in block.members for number in range(count)]
+        start += count
+    return np.array(places)

@@ -10,10 +10,10 @@ import pytest
 import xarray as xr
 
 from weatherpp.errors import ConfigError
+from weatherpp.pipeline.job import Job
 from weatherpp.pipeline.leads import leader, learnable
 from weatherpp.pipeline.plan import plan_folds
 from weatherpp.pipeline.progress import Terminal
-from weatherpp.pipeline.run import Job
 from weatherpp.pipeline.stages import RunFolder
 from weatherpp.recipe import FoldSplit, Recipe, Target, WindowSplit, YearSplit
 

@@ -25,7 +25,7 @@ from weatherpp.recipe import MethodEntry, Target
 from weatherpp.verify.extremes import EXTREME
 
 if TYPE_CHECKING:
-    from weatherpp.pipeline.run import Job
+    from weatherpp.pipeline.job import Job
     from weatherpp.report.content import Section
 
 MOST_CURVES = 8  # cross validation makes one for each fold

@@ -28,7 +28,7 @@ from weatherpp.verify.extremes import EXTREME, extreme_dates
 from weatherpp.verify.weights import grid_weights
 
 if TYPE_CHECKING:
-    from weatherpp.pipeline.run import Job
+    from weatherpp.pipeline.job import Job
 
 
 def verify(job: Job, archive_hash: str, products: Mapping[str, str]) -> str:

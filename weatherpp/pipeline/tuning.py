@@ -28,10 +28,10 @@ from weatherpp.errors import ConfigError, InputError, WeatherppError
 from weatherpp.files import write_whole
 from weatherpp.methods.base import FitData, Method, method_class
 from weatherpp.methods.recent import Recent
+from weatherpp.pipeline.job import Job
 from weatherpp.pipeline.plan import last_years
 from weatherpp.pipeline.products import without_scalars
 from weatherpp.pipeline.progress import Terminal
-from weatherpp.pipeline.run import Job
 from weatherpp.pipeline.stages import RunFolder, source_digest
 from weatherpp.recipe import MethodEntry, Range, Search, Target, YearSplit, load_recipe
 from weatherpp.strict import digest

@@ -219,6 +219,7 @@ def spread_methods(**change: Any) -> list[dict[str, Any]]:
         {"label": "a", "method": "raw", **part},
         {"label": "b", "method": "raw", **part, "full": "others"},
         {"label": "c", "method": "emos", **change},
+        {"label": "d", "method": "raw"},
     ]
 
 
@@ -249,7 +250,7 @@ def spread_methods(**change: Any) -> list[dict[str, Any]]:
                         "name": "n",
                         "target": "z500",
                         "better": "c",
-                        "than": "a",
+                        "than": "d",
                         "region": "extreme dates",
                     }
                 ],
@@ -257,6 +258,29 @@ def spread_methods(**change: Any) -> list[dict[str, Any]]:
             "set verify.extremes",
         ),
         ({"report": {"highlights": ["x"]}}, "highlights names the unknown method x"),
+        ({"report": {"thresholds": {"z500": [float("nan")]}}}, "finite"),
+        (
+            {
+                "methods": spread_methods(),
+                "claims": [{"name": "n", "target": "z500", "better": "c", "than": "a"}],
+            },
+            "crps is a score of job: forecast, but a has job: spread",
+        ),
+        (
+            {
+                "verify": {
+                    "curves": [
+                        {
+                            "title": "t",
+                            "by": "b",
+                            "score": "spread_rmse",
+                            "lines": {"l": {1: "raw"}},
+                        }
+                    ]
+                }
+            },
+            "curve 't': spread_rmse is a score of job: spread",
+        ),
         (
             {"verify": {"curves": [{"title": "t", "by": "b", "lines": {"l": {1: "x"}}}]}},
             "curve 't' names the unknown method x",

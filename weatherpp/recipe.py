@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,6 +25,9 @@ from pydantic import (
 from weatherpp.errors import ConfigError
 from weatherpp.expand import expand
 from weatherpp.strict import Label, Strict, read_yaml, set_value, validate
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def parse_step(value: str) -> pd.Timedelta:
@@ -205,8 +208,8 @@ Split = Annotated[
 class Range(Strict):
     """Values from ``low`` to ``high``, both included; whole numbers if both are."""
 
-    low: int | float
-    high: int | float
+    low: int | Finite
+    high: int | Finite
     log: bool = Field(default=False, description="evenly in the logarithm")
 
     @model_validator(mode="after")
@@ -339,7 +342,9 @@ class Curve(Strict):
     title: str = Field(min_length=1)
     by: str = Field(min_length=1)
     score: Literal["crps", "rmse", "spread_rmse"] = "crps"
-    lines: dict[Label, dict[Annotated[float, Field(gt=0)], tuple[Label, ...]]] = Field(min_length=1)
+    lines: dict[
+        Label, dict[Annotated[float, Field(gt=0, allow_inf_nan=False)], tuple[Label, ...]]
+    ] = Field(min_length=1)
     worth: Label | None = None
 
     @field_validator("lines", mode="before")
@@ -396,7 +401,7 @@ class ReportSettings(Strict):
     notes: tuple[str, ...] = ()
     highlights: tuple[Label, ...] = ()
     maps: int = Field(default=1, ge=0, le=2, description="dates to map for each target")
-    thresholds: dict[str, tuple[float, ...]] = Field(
+    thresholds: dict[str, tuple[Finite, ...]] = Field(
         default_factory=dict, description="exceedance probabilities to map, by target name"
     )
 
@@ -443,6 +448,16 @@ class Recipe(Strict):
     def _each(cls, value: Any) -> Any:
         return expand(value)
 
+    def _scored(self, what: str, score: str, labels: Iterable[str]) -> None:
+        """Refuse a score that methods of that job do not get."""
+        job = "spread" if score == "spread_rmse" else "forecast"
+        for entry in self.methods:
+            if entry.label in labels and entry.job != job:
+                raise ValueError(
+                    f"{what}: {score} is a score of job: {job}, but {entry.label} has job: "
+                    f"{entry.job}"
+                )
+
     @model_validator(mode="after")
     def _labels(self) -> Recipe:
         labels = [entry.label for entry in self.methods]
@@ -465,6 +480,7 @@ class Recipe(Strict):
             for label in curve.labels:
                 if label not in labels:
                     raise ValueError(f"curve '{curve.title}' names the unknown method {label}")
+            self._scored(f"curve '{curve.title}'", curve.score, curve.labels)
         if len({claim.name for claim in self.claims}) < len(self.claims):
             raise ValueError("two claims have the same name")
         for claim in self.claims:
@@ -473,6 +489,7 @@ class Recipe(Strict):
             for label in (claim.better, claim.than):
                 if label not in labels:
                     raise ValueError(f"claim '{claim.name}' names the unknown method {label}")
+            self._scored(f"claim '{claim.name}'", claim.score, (claim.better, claim.than))
             wholes = {e.full for e in self.methods if e.label in (claim.better, claim.than)}
             if claim.score == "spread_rmse" and len(wholes) > 1:
                 raise ValueError(

@@ -283,6 +283,22 @@ def test_apply_one_model_to_one_file(weatherpp: Command, workplace: Path) -> Non
     )
 
 
+def test_apply_refuses_a_changed_model_and_other_members(
+    weatherpp: Command, workplace: Path
+) -> None:
+    weatherpp("fit", "tiny.yaml", "--set", "methods.1.members={choose: all}", cwd=workplace)
+    call = ("apply", "runs/tiny/models/z500/emos-5")
+    with xr.open_dataset(workplace / "files" / "forecast.nc") as forecast:
+        forecast.isel(number=slice(2)).to_netcdf(workplace / "two.nc")
+    few = weatherpp(*call, "two.nc", "out.nc", cwd=workplace)
+    assert_one_line(few, 3, "fitted on 10 members", "has 2", "count: 2")
+    card = workplace / "runs/tiny/models/z500/emos-5/model.json"
+    card.write_text(card.read_text().replace('"level": 500', '"level": 800'))
+    changed = weatherpp(*call, "files/forecast.nc", "out.nc", cwd=workplace)
+    assert_one_line(changed, 3, "model.json", "is not what was fitted")
+    assert not (workplace / "out.nc").exists()
+
+
 def test_apply_never_overwrites_its_input(weatherpp: Command, workplace: Path) -> None:
     weatherpp("fit", "tiny.yaml", cwd=workplace)
     before = (workplace / "files/forecast.nc").read_bytes()

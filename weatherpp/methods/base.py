@@ -23,7 +23,7 @@ from weatherpp.files import file_digest, write_whole
 from weatherpp.methods.card import CARD, model_card
 from weatherpp.methods.recent import Recent
 from weatherpp.recipe import Target, Tracking
-from weatherpp.strict import Strict, validate
+from weatherpp.strict import Strict, digest, validate
 
 Progress = Callable[[str, float, float], None]
 
@@ -118,6 +118,11 @@ class Method(ABC):
             settings = settings.model_dump()
         self.settings: Any = validate(self.Settings, settings or {}, f"method {self.name}")
 
+    @property
+    def any_number(self) -> bool:
+        """Whether predictions make sense with another number of members than it was fitted on."""
+        return self.min_members == 0
+
     @abstractmethod
     def fit(self, data: FitData) -> Self:
         """Learn from ``data``; returns self."""
@@ -171,6 +176,7 @@ class Method(ABC):
             for path in sorted(folder.rglob("*"))
             if path.is_file() and path != card
         }
+        content["digest"] = digest(content)
         write_whole(card, json.dumps(content, indent=2, sort_keys=True) + "\n")
 
 
@@ -220,7 +226,12 @@ def read_card(folder: Path) -> dict[str, Any]:
     try:
         content = json.loads((folder / "model.json").read_text(encoding="utf-8"))
         if isinstance(content, dict):
-            return content
+            without = {key: value for key, value in content.items() if key != "digest"}
+            if content.get("digest") == digest(without):
+                return content
+            raise InputError(
+                f"{folder / 'model.json'}: is not what was fitted; fit or copy the model again"
+            )
         reason = "model.json is no table"
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)

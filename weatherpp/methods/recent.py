@@ -72,9 +72,13 @@ class Recent:
         return cls(ensemble_mean(members), truth, target.lead)
 
     def verified(self, times: pd.DatetimeIndex) -> NDArray[np.intp]:
-        """How many pairs, the oldest ones, have a valid time no later than each of ``times``."""
-        valid = pd.DatetimeIndex(self.mean["time"].values) + self.lead
-        return np.searchsorted(valid.to_numpy(), times.to_numpy(), side="right")
+        """How many pairs, the oldest ones, have a valid time no later than each of ``times``, and
+        an earlier initial time: at a lead time of zero a forecast's own analysis does not count."""
+        initial = pd.DatetimeIndex(self.mean["time"].values)
+        at = times.to_numpy()
+        known = np.searchsorted((initial + self.lead).to_numpy(), at, side="right")
+        earlier = np.searchsorted(initial.to_numpy(), at, side="left")
+        return np.asarray(np.minimum(known, earlier), dtype=np.intp)
 
     def errors(self, first: int, end: int, dims: tuple[str, ...]) -> Iterator[Array]:
         """Mean less analysis of the pairs from ``first`` to before ``end``, float64, with the grid

@@ -12,7 +12,7 @@ from weatherpp import distribution
 from weatherpp.data import netcdf
 from weatherpp.data.archive import Archive
 from weatherpp.data.fields import subsample
-from weatherpp.errors import ConfigError
+from weatherpp.errors import ConfigError, InputError
 from weatherpp.methods.base import load_model, read_card
 from weatherpp.methods.recent import Recent
 from weatherpp.recipe import MemberChoice, ProductSettings
@@ -97,7 +97,15 @@ def apply_model(model: Path, forecast: Path, output: Path, recent: Path | None =
         if "members" not in card:
             return ds
         choice = validate(MemberChoice, card["members"], f"{model}: members")
-        return subsample(ds, choice, int(card.get("seed", 1)))
+        found = subsample(ds, choice, int(card.get("seed", 1)))
+        count = len(card["numbers"])
+        if found.sizes["number"] != count and not method.any_number:
+            raise InputError(
+                f"{model}: fitted on {count} members, the forecast has {found.sizes['number']}; "
+                f"give it {count}, or fit with members: {{choose: first, count: "
+                f"{found.sizes['number']}}}"
+            )
+        return found
 
     ds = chosen(read_forecast(forecast))
     if recent is not None:

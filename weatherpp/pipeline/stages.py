@@ -27,12 +27,16 @@ from weatherpp.strict import digest
 
 STAGES = ("ingest", "fit", "postprocess", "verify", "report")
 
+_LEARNING = ("families", "distribution.py", "data", "methods")
 # Whose source decides what a stage gives: a change there makes finished work stale.
 _SOURCE = {
     "ingest": ("conventions.py", "data", "twin", "speedy"),
-    "fit": ("families", "distribution.py", "data", "methods"),
-    "postprocess": ("families", "distribution.py", "data", "methods"),
-    "verify": ("families", "distribution.py", "data", "verify"),
+    "fit": (*_LEARNING, "pipeline/plan.py", "pipeline/leads.py", "pipeline/job.py"),
+    "postprocess": (
+        *_LEARNING,
+        *(f"pipeline/{name}.py" for name in ("plan", "job", "coupling", "products")),
+    ),
+    "verify": ("families", "distribution.py", "data", "verify", "pipeline/scoring.py"),
     "report": ("report", "pipeline"),
 }
 

@@ -24,7 +24,7 @@ import yaml
 from weatherpp.conventions import has_gaps
 from weatherpp.data.archive import Archive
 from weatherpp.data.fields import ensemble_spread, subsample
-from weatherpp.errors import ConfigError, InputError, WeatherppError
+from weatherpp.errors import ConfigError, WeatherppError
 from weatherpp.files import write_whole
 from weatherpp.methods.base import FitData, Method, method_class
 from weatherpp.methods.recent import Recent
@@ -173,6 +173,8 @@ def with_values(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[
         node = out
         for part in parents:
             node = node.setdefault(part, {})
+            if not isinstance(node, dict):
+                raise ConfigError(f"search.{path}: {part} is a single setting; nothing is below it")
         node[last] = value
     return out
 
@@ -327,8 +329,6 @@ class _Search:
         data = dataclasses.replace(self.data, name=f"{self.job.recipe.name}/{task}")
         try:
             score = _fit_and_score(data, entry, trial.params)
-        except InputError:
-            raise  # another trial would meet it too
         except WeatherppError as error:
             trial.set_user_attr("fault", str(error))
             study.tell(trial, state=self.optuna.trial.TrialState.FAIL)

@@ -128,6 +128,7 @@ def test_nothing_later_than_the_initial_time_matters(
     time = data.forecast["time"][[place]]
     recent = replace(pairs(data), lead=pd.Timedelta(step))
     later = data.truth["time"] + recent.lead.to_timedelta64() > time[0]
+    later |= data.truth["time"] >= time[0]  # its own, at a lead time of zero
     noise = xr.zeros_like(data.truth) + np.random.default_rng(seed).normal(0, 50, data.truth.shape)
     changed = replace(
         recent,
@@ -194,3 +195,13 @@ def test_what_cannot_be_is_refused() -> None:
         method.predict(WHOLE.forecast)
     with pytest.raises(ConfigError, match="weight"):
         RunningBias(TARGET, {"average": "decay", "weight": 1.5})
+
+
+def test_at_a_lead_time_of_zero_its_own_analysis_does_not_count() -> None:
+    data = make()
+    now = TARGET.model_copy(update={"step": "0h"})
+    recent = Recent(pairs(data).mean, pairs(data).truth, now.lead)
+    times = pd.DatetimeIndex(data.full["time"].values)
+    np.testing.assert_array_equal(recent.verified(times), np.arange(DATES))
+    # a day and a half ahead: the pair of two days before is the last to have verified
+    np.testing.assert_array_equal(pairs(data).verified(times), np.maximum(np.arange(DATES) - 1, 0))

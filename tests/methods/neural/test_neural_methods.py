@@ -251,6 +251,15 @@ def test_without_validation_dates_the_last_weights_are_kept(without_valid: FitDa
     assert any(bool(value.any()) for value in fitted.nets[0].core.head.parameters())
 
 
+def test_another_grid_of_the_same_shape_is_refused(data: FitData) -> None:
+    settings = {**NARROW, "base": "raw", "training": {"epochs": 1}}
+    few = dataclasses.replace(data, train=data.train[:8], valid=data.valid[:4])
+    method = Mixed(Z500, settings).fit(few)
+    other = data.forecast.assign_coords(latitude=data.forecast["latitude"] - 5)
+    with pytest.raises(InputError, match="another grid: 'latitude' differs"):
+        method.predict(other)
+
+
 def test_missing_fields_are_told_in_one_line(fitted: Correction, data: FitData) -> None:
     with pytest.raises(InputError, match="no variable t") as error:
         fitted.predict(data.forecast[["z"]])

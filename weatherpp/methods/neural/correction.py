@@ -205,6 +205,11 @@ class Correction(Method):
         return np.asarray(ensemble_mean(field).values, np.float64)
 
     @property
+    def any_number(self) -> bool:
+        """Networks over the set of members take any number of them."""
+        return self._over_members
+
+    @property
     def _over_members(self) -> bool:
         """Whether the network takes any number of members, in any order."""
         return bool(self.settings.network == "set")
@@ -354,6 +359,9 @@ class Correction(Method):
                 f"the model was fitted on a grid of {there[0]} x {there[1]}, "
                 f"the forecast has {here[0]} x {here[1]}"
             )
+        for dim in plane(field):
+            if dim in self.inputs.coords and not np.array_equal(self.inputs[dim], field[dim]):
+                raise InputError(f"the model was fitted on another grid: '{dim}' differs")
         mean, spread = self._base_values(self.base, forecast)
         spread = np.maximum(spread, LEAST_SPREAD * self.scale)
         blocks = [self._with_members(block, field) for block in self.blocks]

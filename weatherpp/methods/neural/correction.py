@@ -230,9 +230,13 @@ class Correction(Method):
         names = [name for block in self.blocks for name in block.names]
         if self._over_members:
             inputs, names = alike(inputs, self.blocks)
-        return inputs.assign(constant=(("field", *plane(field)), stack)).assign_coords(
-            predictor=names, field=np.array(list(constant), dtype=str)
-        )
+        named: dict[str, Any] = {
+            "predictor": names,
+            "field": np.array(list(constant), dtype=str),
+            **{dim: field[dim].values for dim in plane(field) if dim in field.coords},
+        }
+        inputs = inputs.assign(constant=(("field", *plane(field)), stack))
+        return inputs.assign_coords(named)
 
     def _base(self, data: FitData, times: pd.DatetimeIndex) -> tuple[Floats, Floats]:
         """Mean and spread of the base at ``times``; see ``cross_fit``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -343,4 +344,7 @@ def _one_line(error: BaseException) -> str:
 
 def main() -> None:
     """Entry point of the ``weatherpp`` command."""
+    for name in ("asyncio", "concurrent.futures"):
+        # once a write has failed, others under way complain too, after the one line that tells it
+        logging.getLogger(name).addFilter(lambda _: bool(os.environ.get("WEATHERPP_DEBUG")))
     sys.exit(_guarded(app))

@@ -113,4 +113,5 @@ def test_perturbations_in_the_store_are_what_xarray_reads(tiny: Path) -> None:
     assert raw["level"].values.tolist() == [500, 850]
     # colder above than below, and colder at the poles than between
     t = raw["t"].mean(("time", "step", "number", "longitude"))
-    assert (t.sel(level=500) < t.sel(level=850)).mean() > 0.9
+    inner = abs(t["latitude"]) < 60  # beyond, 850 hPa may lie in the ground or an inversion
+    assert bool((t.sel(level=500) < t.sel(level=850)).where(inner, True).all())

@@ -217,6 +217,14 @@ class Job:
             )
         return others
 
+    def full_ensemble(
+        self, archive: Archive, target: Target, entry: MethodEntry, times: pd.DatetimeIndex
+    ) -> xr.DataArray:
+        """Target field of the members of :meth:`full_members`, (time, number, grid...); lazy."""
+        full = select(archive.forecast.sel(time=times), target.variable, target.level, target.lead)
+        numbers = [int(number) for number in full["number"].to_numpy()]
+        return full.sel(number=self.full_members(entry, numbers))
+
     def seed(self, entry: MethodEntry) -> int:
         """Seed of a method: its own, or the recipe's."""
         return self.recipe.seed if entry.seed is None else entry.seed
@@ -320,9 +328,7 @@ class Job:
             raise InputError(
                 f"{self.archive_path}: no analysis, which method {method.name} learns from"
             )
-        full = select(archive.forecast.sel(time=times), target.variable, target.level, target.lead)
-        numbers = [int(number) for number in full["number"].to_numpy()]
-        full = full.sel(number=self.full_members(entry, numbers))
+        full = self.full_ensemble(archive, target, entry, times)
 
         def truth_at(other: Target) -> xr.DataArray:
             if archive.analysis is None:
@@ -387,11 +393,13 @@ class Job:
         path: Path,
     ) -> None:
         forecast = subsample(archive.forecast, entry.members, self.seed(entry))
+        recent = None
+        if method_class(entry.method).needs_recent:
+            recent = Recent.of(archive, forecast, target)  # the same for all folds
         parts = []
         for fold in folds:
             method = load_model(self.model_folder(target, entry, fold))
-            if method.needs_recent:
-                method.recent = Recent.of(archive, forecast, target)
+            method.recent = recent
             raw = forecast.sel(time=fold.predict)
             part = method.predict(raw)
             parts.append(with_members(part, raw, archive, target, fold.train, self.recipe))

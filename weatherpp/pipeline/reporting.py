@@ -18,7 +18,7 @@ import xarray as xr
 import weatherpp
 from weatherpp import distribution
 from weatherpp.data.archive import Archive
-from weatherpp.data.fields import ensemble_spread, select
+from weatherpp.data.fields import ensemble_spread
 from weatherpp.data.matching import truth_for
 from weatherpp.pipeline.products import read_product, without_scalars
 from weatherpp.recipe import MethodEntry, Target
@@ -228,13 +228,10 @@ def _spread_sections(job: Job, archive: Archive, target: Target) -> list[Section
     picks = _pick_dates(job, target, entries[0].label, min(1, job.recipe.report.maps))
     figures = []
     for time, why in picks:
-        forecast = archive.forecast.sel(time=[time])
-        full = select(forecast, target.variable, target.level, target.lead).load()
-        numbers = [int(number) for number in full["number"].to_numpy()]
         fields, titles = [], []
         for full_name in dict.fromkeys(entry.full for entry in entries):
             of = next(entry for entry in entries if entry.full == full_name)
-            part = full.sel(number=job.full_members(of, numbers))
+            part = job.full_ensemble(archive, target, of, pd.DatetimeIndex([time])).load()
             fields.append(_dated(ensemble_spread(part).isel(time=0), time, target))
             which = "all" if full_name == "all" else "the other"
             titles.append(f"{which} {part.sizes['number']} members")

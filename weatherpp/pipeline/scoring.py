@@ -184,10 +184,7 @@ def _references(
     """What a method is scored against: the analysis, or the spread of the full ensemble."""
     times = pd.DatetimeIndex(dist["time"].to_numpy())
     if entry.job == "spread":
-        forecast = archive.forecast.sel(time=times)
-        full = select(forecast, target.variable, target.level, target.lead)
-        numbers = [int(number) for number in full["number"].to_numpy()]
-        full = full.sel(number=job.full_members(entry, numbers)).load()
+        full = job.full_ensemble(archive, target, entry, times).load()
         return None, without_scalars(ensemble_spread(full))
     if archive.analysis is None:
         return None, None

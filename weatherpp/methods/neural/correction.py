@@ -27,6 +27,7 @@ from weatherpp.data import netcdf
 from weatherpp.data.fields import ensemble_mean, select
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.methods.base import FitData, Method, load_model, method_class, silent
+from weatherpp.methods.classical.common import same_grid
 from weatherpp.methods.neural.arrange import arrange
 from weatherpp.methods.neural.build import Curve, NeuralSettings, Place, build_network, pick_device
 from weatherpp.methods.neural.networks.padding import Topology
@@ -90,13 +91,15 @@ class Correction(Method):
 
     # what differs between the methods
 
-    @abstractmethod
     def _goal(self, data: FitData) -> xr.DataArray:
-        """The field to come close to, dims (time, grid...)."""
+        """The field to come close to, dims (time, grid...): the analysis."""
+        if data.truth is None:
+            raise InputError(f"method {self.name} learns from analyses; the archive has none")
+        return data.truth
 
-    @abstractmethod
     def _relative(self, goal: Floats, mean: Floats, spread: Floats) -> Floats:
         """Goal in units of the base."""
+        return (goal - mean) / spread
 
     @abstractmethod
     def _loss(self, output: Tensor, batch: Batch) -> Tensor:
@@ -111,6 +114,12 @@ class Correction(Method):
         self, output: Floats, mean: Floats, spread: Floats, field: xr.DataArray
     ) -> xr.Dataset:
         """Predictive distribution from the network's output, the base and the members."""
+
+    def _normal(self, mean: Floats, spread: Floats, field: xr.DataArray) -> xr.Dataset:
+        """Normal distribution in the type of the members."""
+        like = ensemble_mean(field)
+        parts = (like.copy(data=each.astype(like.dtype)) for each in (mean, spread))
+        return distribution.normal(*parts, variable=self.target.variable, target=self.target.name)
 
     def _make_base(self) -> Method:
         """The base, not yet fitted."""
@@ -363,9 +372,7 @@ class Correction(Method):
                 f"the model was fitted on a grid of {there[0]} x {there[1]}, "
                 f"the forecast has {here[0]} x {here[1]}"
             )
-        for dim in plane(field):
-            if dim in self.inputs.coords and not np.array_equal(self.inputs[dim], field[dim]):
-                raise InputError(f"the model was fitted on another grid: '{dim}' differs")
+        same_grid(self.inputs.drop_dims(["predictor", "field"]), field)
         mean, spread = self._base_values(self.base, forecast)
         spread = np.maximum(spread, LEAST_SPREAD * self.scale)
         blocks = [self._with_members(block, field) for block in self.blocks]

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from weatherpp.data.fields import ensemble_mean
 from weatherpp.errors import InputError
-from weatherpp.methods.base import FitData
 from weatherpp.methods.neural.build import NeuralSettings
 from weatherpp.methods.neural.correction import Correction, Floats
 from weatherpp.methods.neural.heads import Name, make_head, mean_factor, relative_members
@@ -67,14 +66,6 @@ class Mixed(Correction):
         self.base_method = self.settings.base
         self.head = make_head(self.settings.head, self.settings.quantiles, self.settings.alpha)
         self.outputs = self.head.outputs
-
-    def _goal(self, data: FitData) -> xr.DataArray:
-        if data.truth is None:
-            raise InputError(f"method {self.name} learns from analyses; the archive has none")
-        return data.truth
-
-    def _relative(self, goal: Floats, mean: Floats, spread: Floats) -> Floats:
-        return (goal - mean) / spread
 
     def _more(
         self, field: xr.DataArray, goal: Floats, mean: Floats, spread: Floats, train: NDArray[Any]

@@ -8,8 +8,7 @@ import xarray as xr
 from pydantic import Field
 from torch import Tensor
 
-from weatherpp import distribution
-from weatherpp.data.fields import ensemble_mean, ensemble_spread
+from weatherpp.data.fields import ensemble_spread
 from weatherpp.methods.base import FitData
 from weatherpp.methods.neural.build import NeuralSettings, Training
 from weatherpp.methods.neural.correction import Correction, Floats, root
@@ -78,10 +77,4 @@ class SpreadNet(Correction):
     def _result(
         self, output: Floats, mean: Floats, spread: Floats, field: xr.DataArray
     ) -> xr.Dataset:
-        like = ensemble_mean(field)
-        parts = (mean, spread * factor(output[:, 0]))
-        return distribution.normal(
-            *(like.copy(data=each.astype(like.dtype)) for each in parts),
-            variable=self.target.variable,
-            target=self.target.name,
-        )
+        return self._normal(mean, spread * factor(output[:, 0]), field)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import numpy as np
 import xarray as xr
 from pydantic import Field
 from torch import Tensor
 
-from weatherpp import distribution
-from weatherpp.data.fields import ensemble_mean, subsample
-from weatherpp.errors import InputError
-from weatherpp.methods.base import FitData, Method
+from weatherpp.data.fields import subsample
+from weatherpp.methods.base import Method
 from weatherpp.methods.neural.build import NeuralSettings, Training
 from weatherpp.methods.neural.correction import Correction, Floats, root
 from weatherpp.methods.neural.heads import factor, limited
@@ -49,14 +46,6 @@ class MeanNet(Correction):
         super().__init__(target, settings)
         self.base_method = self.settings.base
 
-    def _goal(self, data: FitData) -> xr.DataArray:
-        if data.truth is None:
-            raise InputError(f"method {self.name} learns from analyses; the archive has none")
-        return data.truth
-
-    def _relative(self, goal: Floats, mean: Floats, spread: Floats) -> Floats:
-        return (goal - mean) / spread
-
     def _loss(self, output: Tensor, batch: Batch) -> Tensor:
         error = (output[:, 0] - batch["goal"]) * batch["unit"]
         return weighted_mean(error**2, batch["weight"])
@@ -67,7 +56,7 @@ class MeanNet(Correction):
     def _result(
         self, output: Floats, mean: Floats, spread: Floats, field: xr.DataArray
     ) -> xr.Dataset:
-        return _normal(self, mean + spread * output[:, 0], spread, field)
+        return self._normal(mean + spread * output[:, 0], spread, field)
 
 
 class TwoStepSettings(NeuralSettings):
@@ -117,14 +106,6 @@ class TwoStep(Correction):
     def _own(self, forecast: xr.Dataset) -> xr.Dataset:
         return _first(forecast, self.settings.spread_members)
 
-    def _goal(self, data: FitData) -> xr.DataArray:
-        if data.truth is None:
-            raise InputError(f"method {self.name} learns from analyses; the archive has none")
-        return data.truth
-
-    def _relative(self, goal: Floats, mean: Floats, spread: Floats) -> Floats:
-        return (goal - mean) / spread
-
     def _loss(self, output: Tensor, batch: Batch) -> Tensor:
         spread = limited(output[:, 0]).exp()
         crps = gaussian_crps(spread.new_zeros(()).expand_as(spread), spread, batch["goal"])
@@ -136,7 +117,7 @@ class TwoStep(Correction):
     def _result(
         self, output: Floats, mean: Floats, spread: Floats, field: xr.DataArray
     ) -> xr.Dataset:
-        return _normal(self, mean, spread * factor(output[:, 0]), field)
+        return self._normal(mean, spread * factor(output[:, 0]), field)
 
     def notes(self) -> list[str]:
         """Which members do what, in the paper's notation."""
@@ -149,9 +130,3 @@ def _first(forecast: xr.Dataset, count: int | None) -> xr.Dataset:
     if count is None:
         return forecast
     return subsample(forecast, MemberChoice(choose="first", count=count), seed=1)
-
-
-def _normal(method: Method, mean: Floats, spread: Floats, field: xr.DataArray) -> xr.Dataset:
-    like = ensemble_mean(field)
-    parts = (like.copy(data=np.asarray(each, like.dtype)) for each in (mean, spread))
-    return distribution.normal(*parts, variable=method.target.variable, target=method.target.name)

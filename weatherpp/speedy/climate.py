@@ -6,7 +6,6 @@ double, for which the model itself is run.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -15,8 +14,14 @@ import xarray as xr
 
 from weatherpp.conventions import hours
 from weatherpp.data.archive import Archive
-from weatherpp.errors import InputError, WeatherppError
-from weatherpp.twin.climate import Rows, spread_error, storm_tracks, weighted_mean
+from weatherpp.errors import InputError
+from weatherpp.twin.climate import (
+    Rows,
+    print_report,
+    spread_error,
+    storm_tracks,
+    weighted_mean,
+)
 from weatherpp.twin.forcing import GRAVITY
 
 ENSEMBLE = (
@@ -87,8 +92,8 @@ def growth(truncation: int, days: int = 12, first: int = 4) -> float:
     return float(np.log(2.0) / rate)
 
 
-def report(path: str | Path) -> Rows:
-    """All rows but the doubling time.
+def report(path: str | Path, doubling: bool = False) -> Rows:
+    """All rows of the table, the doubling time if asked for.
 
     Raises
     ------
@@ -99,26 +104,23 @@ def report(path: str | Path) -> Rows:
     analysis = archive.analysis
     if analysis is None or "weatherpp.speedy" not in str(archive.attrs.get("source")):
         raise InputError(f"{path}: not a SPEEDY archive")
-    return means(analysis) + storm_tracks(analysis) + ensemble_rows(archive.forecast, analysis)
+    rows = means(analysis) + storm_tracks(analysis) + ensemble_rows(archive.forecast, analysis)
+    if doubling:
+        truncation = archive.attrs["config"]["truncation"]
+        rows.append(("doubling time of differences", growth(truncation), "d"))
+    return rows
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m weatherpp.speedy.climate", description=__doc__)
-    parser.add_argument("path", help="a SPEEDY archive")
-    parser.add_argument("--growth", action="store_true", help="with the doubling time")
-    options = parser.parse_args(arguments)
-    try:
-        rows = report(options.path)
-        if options.growth:
-            config = Archive.open(options.path).attrs["config"]
-            rows.append(("doubling time of differences", growth(config["truncation"]), "d"))
-        for name, value, unit in rows:
-            print(f"{name:60s} {value:9.3g} {unit}")
-    except WeatherppError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    return print_report(
+        arguments,
+        module="weatherpp.speedy.climate",
+        about=__doc__,
+        flag="--growth",
+        flag_help="with the doubling time",
+        rows=report,
+    )
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ class Cycle:
     keep_small: float = 0.7
     observation_error: float = 0.12
     """Factor on the differences that make the shared error ``e``."""
-    perturbation: float = 0.14
+    perturbation: float = 0.25
     """Factor on the differences that make the members' own errors ``e_m``."""
     library: int = 8
     """True states that differences are drawn from, one from each interval between dates."""

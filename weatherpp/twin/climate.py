@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -218,19 +219,39 @@ def report(path: str | Path, growth: bool = True) -> Rows:
     return rows + (growth_rows(analysis) if growth else [])
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m weatherpp.twin.climate", description=__doc__)
-    parser.add_argument("path", help="a twin archive")
-    parser.add_argument("--no-growth", action="store_true", help="without the doubling times")
+def print_report(
+    arguments: list[str] | None,
+    *,
+    module: str,
+    about: str | None,
+    flag: str,
+    flag_help: str,
+    rows: Callable[[str, bool], Rows],
+) -> int:
+    """Run the command of an embedded atmosphere: print ``rows(path, flag)``; the exit code."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=about)
+    parser.add_argument("path", help="an archive of this atmosphere")
+    parser.add_argument(flag, action="store_true", dest="flag", help=flag_help)
     options = parser.parse_args(arguments)
     try:
-        for name, value, unit in report(options.path, not options.no_growth):
+        for name, value, unit in rows(options.path, options.flag):
             print(f"{name:60s} {value:9.3g} {unit}")
     except WeatherppError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return the exit code."""
+    return print_report(
+        arguments,
+        module="weatherpp.twin.climate",
+        about=__doc__,
+        flag="--no-growth",
+        flag_help="without the doubling times",
+        rows=lambda path, without: report(path, not without),
+    )
 
 
 if __name__ == "__main__":

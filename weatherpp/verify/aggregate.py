@@ -73,6 +73,17 @@ def per_date(
     """
     if "time" not in score.dims or score.sizes["time"] == 0:
         raise InputError("there is no initial date to average a score over")
+    means = date_means(score, weights, nan_policy)
+    empty = means.isna()
+    if empty.all() or (nan_policy == "raise" and empty.any()):
+        raise InputError(f"{means.name}: no valid point on {means.index[empty][0]}")
+    return means[~empty]
+
+
+def date_means(
+    score: xr.DataArray, weights: xr.DataArray, nan_policy: NanPolicy = "raise"
+) -> pd.Series[float]:
+    """As :func:`per_date`, but NaN on dates without a valid point."""
     check_part(weights, score.isel(time=0), ("weights", "scores"))
     check_weights(weights)
     grid = score.isel(time=0, drop=True)
@@ -87,10 +98,6 @@ def per_date(
             "are NaN; select valid points or ask for nan_policy 'omit'"
         )
     series = pd.Series([row[0] for row in rows], index=pd.DatetimeIndex(score["time"].values))
-    empty = series.isna()
-    if empty.all() or (nan_policy == "raise" and empty.any()):
-        raise InputError(f"{score.name or 'score'}: no valid point on {series.index[empty][0]}")
-    series = series[~empty]
     return series.rename_axis("time").rename(str(score.name or "score"))
 
 
@@ -105,7 +112,7 @@ def _weighted(values: Array, weights: Array, nan_policy: NanPolicy) -> tuple[flo
     return (float((values[used] * weights[used]).sum() / total) if total > 0 else np.nan), nans
 
 
-def _runs(times: pd.DatetimeIndex) -> list[tuple[int, int]]:
+def runs_of(times: pd.DatetimeIndex) -> list[tuple[int, int]]:
     """Half-open index ranges of dates without a gap wider than 1.5 times the usual spacing."""
     spacing = np.diff(times.values).astype("timedelta64[ns]").astype(np.int64)
     if spacing.size == 0:
@@ -116,12 +123,14 @@ def _runs(times: pd.DatetimeIndex) -> list[tuple[int, int]]:
 
 
 def resample(times: pd.DatetimeIndex, bootstrap: Bootstrap, seed: int = 1) -> NDArray[np.intp]:
-    """Indices of resampled dates, by moving blocks.
+    """Indices of resampled dates, by moving blocks that close to a circle.
 
     A block is ``bootstrap.block`` successive dates. It never reaches over a gap wider than 1.5
-    times the usual spacing (another season or year); a run of dates shorter than a block is a
-    block by itself. With few dates the block is cut to a third of them, at least one date.
-    Blocks are drawn with replacement until there are as many dates as in the sample.
+    times the usual spacing (another season or year), but goes on at the begin of the same run of
+    dates (the circular blocks of Politis and Romano 1992), without which the first and last dates
+    of each season would hardly be drawn. A run shorter than a block is a block by itself. So all
+    dates are equally likely. With few dates the block is cut to a third of them, at least one
+    date. Blocks are drawn with replacement until there are as many dates as in the sample.
 
     Parameters
     ----------
@@ -145,17 +154,18 @@ def resample(times: pd.DatetimeIndex, bootstrap: Bootstrap, seed: int = 1) -> ND
     if n == 0 or not (times.is_monotonic_increasing and times.is_unique):
         raise InputError("a bootstrap needs sorted, unique initial dates")
     length = max(1, min(bootstrap.block, n // 3))
-    starts: list[int] = []
-    stops: list[int] = []
-    for first, stop in _runs(times):
-        inside = range(first, max(first + 1, stop - length + 1))
-        starts += inside
-        stops += [min(start + length, stop) for start in inside]
-    members = np.array(starts)[:, None] + np.arange(length)
-    members[members >= np.array(stops)[:, None]] = -1  # beyond the end of a short block
+    blocks = []
+    for first, stop in runs_of(times):
+        size = stop - first
+        # a short run stands `length` times, as often as blocks of a longer one hold each date
+        at = np.arange(size)[:, None] if size >= length else np.zeros((length, 1), dtype=np.intp)
+        block = first + (at + np.arange(length)) % size
+        block[:, size:] = -1
+        blocks.append(block)
+    members = np.concatenate(blocks)
     shortest = int((members >= 0).sum(axis=1).min())
     drawn = np.random.default_rng(seed).integers(
-        len(starts), size=(bootstrap.samples, -(-n // shortest))
+        len(members), size=(bootstrap.samples, -(-n // shortest))
     )
     rows = members[drawn].reshape(bootstrap.samples, -1)
     kept = np.argsort(rows < 0, axis=1, kind="stable")[:, :n]

@@ -20,8 +20,11 @@ lint: $(VENV)/.installed-lint
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/crps.py --out build/bench/crps.json
+	$(BIN)/python benchmarks/memory.py --out build/bench/memory.json
 	$(BIN)/python benchmarks/samples.py --out build/bench/samples.json
 	$(BIN)/python benchmarks/ingest.py --out build/bench/ingest.json
+	$(BIN)/python benchmarks/maps.py --out build/bench/maps.json
+	$(BIN)/python benchmarks/nightly.py --out build/bench/nightly.json
 	$(BIN)/python benchmarks/results.py build/results.json build/bench/*.json
 
 $(VENV)/.installed: pyproject.toml constraints.txt

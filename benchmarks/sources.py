@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +24,12 @@ def shape_of(small: bool) -> tuple[int, int]:
     return (91, 180) if small else (361, 720)
 
 
-def grib(path: Path, small: bool) -> None:
+def grib(
+    path: Path,
+    small: bool,
+    names: Sequence[str] = tuple(VARIABLES),
+    steps: Sequence[int] = STEPS,
+) -> None:
     """One date, member after member as archives give it."""
     import eccodes
 
@@ -46,8 +52,9 @@ def grib(path: Path, small: bool) -> None:
     waves = np.sin(np.arange(rows) / 20)[:, None] + np.cos(np.arange(columns) / 30)
     with path.open("wb") as out:
         for number in range(MEMBERS):
-            for step in STEPS:
-                for name, mean in VARIABLES.items():
+            for step in steps:
+                for name in names:
+                    mean = VARIABLES[name]
                     for level in LEVELS:
                         eccodes.codes_set(handle, "type", "pf" if number else "cf")
                         eccodes.codes_set(handle, "number", number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,6 +66,26 @@ def partial_name(path: Path) -> Iterator[Path]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def partial_folder(path: Path) -> Iterator[Path]:
+    """As :func:`partial_name`, for a folder; one that is there is replaced at the end.
+
+    There is a moment in which neither has the name, as the system knows no exchange of folders.
+    """
+    partial, old = (path.with_name(f".{path.name}.{what}") for what in ("part", "old"))
+    for stray in (partial, old):
+        shutil.rmtree(stray, ignore_errors=True)
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        if path.exists():
+            path.replace(old)
+        partial.replace(path)
+    finally:
+        for stray in (partial, old):
+            shutil.rmtree(stray, ignore_errors=True)
 
 
 def write_whole(path: Path, text: str) -> None:

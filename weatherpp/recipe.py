@@ -22,9 +22,8 @@ from pydantic import (
     model_validator,
 )
 
-from weatherpp.errors import ConfigError
 from weatherpp.expand import expand
-from weatherpp.strict import Label, Strict, read_yaml, set_value, validate
+from weatherpp.strict import Label, Strict, load
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -381,12 +380,15 @@ class VerifySettings(Strict):
 
     ``references`` are the methods that gains are told against; by default the first method of
     each job. ``extremes`` is the share of the test dates, those whose analyses are farthest from
-    the climate, that are scored by themselves too, as the region ``extreme dates``.
+    the climate, that are scored by themselves too, as the region ``extreme dates``. ``clusters`` is
+    the number of groups of neighbouring stations to score apart, see
+    :mod:`weatherpp.verify.regions`.
     """
 
     bootstrap: Bootstrap = Bootstrap()
     references: tuple[Label, ...] = ()
     extremes: float = Field(default=0.0, ge=0, le=0.5)
+    clusters: int = Field(default=0, ge=0, le=50)
     curves: tuple[Curve, ...] = ()
 
 
@@ -406,13 +408,51 @@ class ReportSettings(Strict):
     )
 
 
+class FindSettings(Strict):
+    """Events found by rule in the analyses of the verified dates, see
+    :mod:`weatherpp.events.find`.
+
+    Without ``tail`` geopotential and pressure have their extremes below, all others above. Events
+    closer than both ``days`` and ``km`` are one.
+    """
+
+    variable: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{0,15}$")] = "z"
+    level: int | None = None
+    count: int = Field(default=5, ge=1, le=100)
+    tail: Literal["low", "high"] | None = None
+    days: Positive = 4.0
+    km: Positive = 3000.0
+
+
+class CaseSettings(Strict):
+    """Case studies: files of cases (paths, or names in ``pipelines/cases``), and events to find.
+
+    ``raw``, ``baseline`` and ``best`` are the methods that the maps and charts show; by default the
+    first, the first of EMOS, and the last one of job forecast. ``season`` compares with training
+    dates no more than so many days of the year away; without it with all.
+    """
+
+    files: tuple[str, ...] = ()
+    find: FindSettings | None = None
+    season: float | None = Field(default=None, gt=0, le=183)
+    raw: Label | None = None
+    baseline: Label | None = None
+    best: Label | None = None
+
+    @model_validator(mode="after")
+    def _any(self) -> CaseSettings:
+        if not self.files and self.find is None:
+            raise ValueError("cases needs files, or find")
+        return self
+
+
 class Claim(Strict):
     """A statement that the scores must bear out: method ``better`` scores lower than ``than``.
 
     It holds if the relative gain is at least ``gain`` (a fraction) and the interval of the
     gain excludes zero. ``estimator`` and ``than_estimator`` choose among the estimators that
     a method is scored with (``plain``, ``fair``, ``gaussian``); by default the first. ``region``
-    may be ``extreme dates`` if ``verify.extremes`` is set.
+    may be a band of latitude, or ``extreme dates`` if ``verify.extremes`` is set.
     """
 
     name: str
@@ -422,7 +462,13 @@ class Claim(Strict):
     better: Label
     than: Label
     than_estimator: str | None = None
-    region: Literal["whole grid", "extreme dates"] = "whole grid"
+    region: Literal[
+        "whole grid",
+        "extreme dates",
+        "northern extratropics",
+        "tropics",
+        "southern extratropics",
+    ] = "whole grid"
     gain: float = Field(default=0.0, allow_inf_nan=False)
 
 
@@ -439,6 +485,7 @@ class Recipe(Strict):
     methods: tuple[MethodEntry, ...] = Field(min_length=1)
     products: ProductSettings = ProductSettings()
     verify: VerifySettings = VerifySettings()
+    cases: CaseSettings | None = None
     report: ReportSettings = ReportSettings()
     tracking: Tracking | None = None
     claims: tuple[Claim, ...] = ()
@@ -473,6 +520,10 @@ class Recipe(Strict):
         for label in self.verify.references:
             if label not in labels:
                 raise ValueError(f"verify.references names the unknown method {label}")
+        for key in ("raw", "baseline", "best"):
+            shown = getattr(self.cases, key, None)
+            if shown is not None and shown not in labels:
+                raise ValueError(f"cases.{key} names the unknown method {shown}")
         for label in self.report.highlights:
             if label not in labels:
                 raise ValueError(f"report.highlights names the unknown method {label}")
@@ -511,9 +562,4 @@ def load_recipe(path: Path, overrides: tuple[str, ...] = ()) -> Recipe:
     ConfigError
         With one line for the user.
     """
-    data = read_yaml(path)
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path}: a recipe is a list of 'key: value' lines")
-    for assignment in overrides:
-        set_value(data, assignment)
-    return validate(Recipe, data, str(path))
+    return load(Recipe, path, overrides)

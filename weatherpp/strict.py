@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -137,6 +137,22 @@ def set_value(data: dict[str, Any], assignment: str) -> None:
         node[int(last) if isinstance(node, list) else last] = value
     except (ValueError, IndexError, TypeError, AttributeError):
         raise ConfigError(f"--set {assignment}: the recipe has no such place") from None
+
+
+def load(model: type[Model], path: Path, overrides: Sequence[str] = ()) -> Model:
+    """Read a file of settings, apply ``a.b=c`` overrides, and check it.
+
+    Raises
+    ------
+    ConfigError
+        With one line for the user.
+    """
+    data = read_yaml(path)
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: a recipe is a list of 'key: value' lines")
+    for assignment in overrides:
+        set_value(data, assignment)
+    return validate(model, data, str(path))
 
 
 def digest(*parts: Any) -> str:

@@ -28,8 +28,16 @@ COMMANDS = [
     "demo",
     "tune",
     "claims",
+    "evaluate",
+    "compare",
     "inspect",
     "apply",
+    "nightly",
+    "status",
+    "history",
+    "models add",
+    "models use",
+    "models list",
 ]
 
 

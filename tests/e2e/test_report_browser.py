@@ -108,7 +108,7 @@ def test_images_are_whole(page: Any) -> None:
     widths = page.execute_script(
         "return [...document.querySelectorAll('figure img')].map((i) => i.naturalWidth)"
     )
-    assert len(widths) >= 7
+    assert len(widths) >= 12
     assert min(widths) > 500
 
 
@@ -222,20 +222,138 @@ def test_narrow_screens_need_no_sideways_scrolling(page: Any, width: int) -> Non
 def test_touch_targets_are_large_enough_on_a_phone(page: Any) -> None:
     show(page, width=360, height=740)
     small = page.execute_script(
-        "return [...document.querySelectorAll('nav a, thead button, summary')]"
+        "return [...document.querySelectorAll('nav a, thead button, summary, form label')]"
         ".filter((e) => e.getClientRects().length && e.getBoundingClientRect().height < 24)"
         ".map((e) => e.innerText)"
     )
     assert small == []
 
 
-def test_prints_to_pdf_with_folded_parts_open(page: Any) -> None:
+def shown(page: Any, selector: str) -> int:
+    """How many elements are seen on the screen."""
+    return int(
+        page.execute_script(
+            "return [...document.querySelectorAll(arguments[0])]"
+            ".filter((e) => e.getClientRects().length).length",
+            selector,
+        )
+    )
+
+
+def choose(page: Any, name: str, text: str) -> None:
+    from selenium.webdriver.support.ui import Select
+
+    Select(
+        page.find_element("css selector", f"form.switches [name={name}]")
+    ).select_by_visible_text(text)
+
+
+def test_a_variable_is_chosen_and_stays_in_the_address(page: Any, address: str) -> None:
+    everything = shown(page, "figure")
+    choose(page, "variable", "t850")
+    assert shown(page, "#scores-1") == 0  # z500
+    assert shown(page, "#scores-3") == 1  # t850
+    assert 0 < shown(page, "figure") < everything
+    assert page.current_url == f"{address}#variable=t850"
+    page.find_element("css selector", "nav a[href='#scores']").click()
+    assert page.current_url == f"{address}#scores&variable=t850"
+    kept = page.current_url
+    page.get("about:blank")
+    page.get(kept)
+    assert shown(page, "#scores-1") == 0
+    assert page.execute_script("return scrollY") > 0
+    page.find_element("css selector", "form.switches [type=reset]").click()
+    assert shown(page, "figure") == everything
+    assert page.current_url == f"{address}#scores"
+
+
+def test_members_and_methods_are_chosen_by_keyboard(page: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    assert shown(page, "#scores-1 tbody tr") == 6
+    choose(page, "members", "5")
+    # mixed sees five members; climatology sees none, so that no choice of members is against it
+    assert shown(page, "#scores-1 tbody tr") == 2
+    choose(page, "members", "all")
+    page.find_element("css selector", "form.switches summary").send_keys(Keys.ENTER)
+    for name in ("raw", "mixed"):
+        box = page.find_element("css selector", f"form.switches input[value={name}]")
+        box.send_keys(Keys.SPACE)
+    assert shown(page, "#scores-1 tbody tr") == 4
+    assert page.current_url.endswith("#methods=raw-full,climatology,emos,mbm")
+    output = page.find_element("css selector", "form.switches output")
+    assert "4 of 6 methods" in output.text
+    training = "return document.querySelector('#part-2 .none').hidden"
+    assert page.execute_script(training) is False  # the only curve there is of mixed
+
+
+def test_a_choice_that_is_not_there_shows_everything(page: Any, address: str) -> None:
+    everything = shown(page, "figure")
+    page.get("about:blank")
+    page.get(f"{address}#variable=%E0%A4%A&lead=x&methods=emos")
+    assert shown(page, "#scores-1 tbody tr") == 1
+    assert shown(page, "figure") == everything - 1  # the training of mixed
+
+
+def test_the_theme_is_switched_and_stays_in_the_address(page: Any, address: str) -> None:
+    button = page.find_element("css selector", "form.switches .theme")
+    button.click()
+    assert luminance(page) < 70
+    assert button.get_attribute("aria-pressed") == "true"
+    assert page.current_url == f"{address}#theme=dark"
+    button.click()
+    assert luminance(page) > 200
+    show(page, width=1280, height=900, dark=True)
+    assert luminance(page) > 200  # the reader's choice goes before the system's
+
+
+def test_without_scripts_everything_is_shown(browser: Any, address: str) -> None:
+    show(browser, width=1280, height=900)
+    browser.get("about:blank")  # else this were a jump within the page that is open
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.get(f"{address}#variable=t850")
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert shown(browser, "#scores-1") == shown(browser, "#scores-3") == 1
+    assert shown(browser, "form.switches") == 0
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False)])
+def test_axe_finds_no_serious_fault(page: Any, width: int, dark: bool) -> None:
+    """Accessibility by axe-core, https://github.com/dequelabs/axe-core."""
+    from axe_core_python.base import AXE_SCRIPT
+
+    show(page, width=width, height=800, dark=dark)
+    page.execute_script("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    page.set_script_timeout(300)
+    page.execute_script(AXE_SCRIPT)
+    found = page.execute_async_script(
+        "const done = arguments[arguments.length - 1];"
+        "axe.run().then((r) => done(r.violations), (e) => done([{impact: 'critical', id: `${e}`}]))"
+    )
+    grave = [
+        (fault["id"], [node["html"][:200] for node in fault.get("nodes", [])])
+        for fault in found
+        if fault["impact"] in ("serious", "critical")
+    ]
+    assert grave == []
+
+
+def test_prints_to_pdf_whole(page: Any) -> None:
+    from pypdf import PdfReader
+
+    choose(page, "variable", "t850")  # paper shows everything all the same
+    show(page, width=1280, height=900, dark=True, media="")
     printed = page.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
-    pdf = base64.b64decode(printed["data"])
-    assert pdf.startswith(b"%PDF")
-    assert len(pdf) > 50_000
-    page.execute_script("dispatchEvent(new Event('beforeprint'))")
-    folded = "return document.querySelectorAll('details:not([open])').length"
-    assert page.execute_script(folded) == 0
-    page.execute_script("dispatchEvent(new Event('afterprint'))")
-    assert page.execute_script(folded) == 2
+    pages = PdfReader(io.BytesIO(base64.b64decode(printed["data"]))).pages
+    text = " ".join(" ".join(page.extract_text() for page in pages).split())
+    for words in (
+        *("Claims", "In words", "Gains", "Scores", "Calibration", "Case of 3 March 2020"),
+        *("z500, 48 h, tropics", "t850, 48 h, tropics", "Training", "How it was made"),
+        "seed: 7",  # in a folded part
+    ):
+        assert words in text, words
+    assert "Show all" not in text
+    assert sum(len(page.images) for page in pages) >= 10
+    assert page.execute_script("return document.querySelectorAll('details[open]').length") == 0

@@ -24,7 +24,8 @@ def test_gains_are_told_in_the_alt_text() -> None:
     figure = figures.gain_bars(sample.gains())
     assert "z500, mixed against raw (fair): 15.1 % (14.2 to 15.9)" in figure.alt
     assert "t850, mixed against emos: −0.2 %" in figure.alt
-    assert "Hollow" in figure.caption
+    assert "Hatched" in figure.caption
+    assert "Hollow" not in figure.caption
     assert size(figure)[1] > 600
 
 
@@ -34,6 +35,15 @@ def test_an_uncertain_gain_is_drawn_hollow() -> None:
     hollow = figures.gain_bars(gains.assign(excludes_zero=False))
     unsure = np.asarray(Image.open(io.BytesIO(hollow.png)).convert("L"))
     assert unsure.mean() > filled.mean() + 5
+
+
+def test_gains_without_intervals_promise_none() -> None:
+    gains = sample.gains().iloc[:2].assign(low=np.nan, high=np.nan, excludes_zero=False)
+    figure = figures.gain_bars(gains)
+    assert "bootstrap" not in figure.caption
+    assert "Hollow: there are too few dates for an interval" in figure.caption
+    assert "Hatched" not in figure.caption
+    assert "20.2 %;" in figure.alt
 
 
 def test_scores_show_plain_and_kindest_of_the_main_region() -> None:
@@ -49,6 +59,7 @@ def test_scores_show_plain_and_kindest_of_the_main_region() -> None:
 def test_spread_skill_tells_the_ratio() -> None:
     figure = figures.spread_skill(sample.scores())
     assert "z500, raw, 10 members: 0.800" in figure.alt
+    assert "(M + 1) / M" in figure.caption
 
 
 def test_intervals_may_be_missing() -> None:
@@ -71,7 +82,19 @@ def test_rank_histograms_are_relative_to_what_is_expected() -> None:
 
 def test_training_curve_names_the_best_epoch() -> None:
     history = pd.DataFrame({"epoch": [1, 2, 3], "train": [3.0, 2, 1], "valid": [3.0, 1.5, np.nan]})
-    assert "1.50 at epoch 2" in figures.training_curve(history).caption
+    caption = figures.training_curve(history).caption
+    assert "1.50 at epoch 2." in caption
+    assert "patience" not in caption
+
+
+def test_training_without_validation_shows_none() -> None:
+    history = pd.DataFrame({"epoch": [1, 2], "train": [3.0, 2], "valid": [np.nan, np.nan]})
+    assert "no dates to validate on" in figures.training_curve(history).caption
+
+
+def test_a_best_epoch_that_is_the_last_is_said() -> None:
+    history = pd.DataFrame({"epoch": [1, 2], "train": [3.0, 2], "valid": [3.0, 1.5]})
+    assert "training ended by the number of epochs" in figures.training_curve(history).caption
 
 
 def test_empty_tables_are_refused() -> None:

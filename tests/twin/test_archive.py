@@ -208,3 +208,35 @@ def test_command_line(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("error: --years")
+
+
+def test_a_third_day_changes_no_truth(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With a lead time of 72 h the truth is the same, the forecast goes on from that of 48 h."""
+    shorten(monkeypatch)
+    two = TwinConfig(years=1, dates_per_year=2, members=3, device="cpu")
+    generate(tmp_path / "two.zarr", two)
+    generate(tmp_path / "three.zarr", two.model_copy(update={"longest": 72}))
+    one, other = (
+        {
+            group: xr.open_zarr(tmp_path / name, group=group, decode_timedelta=True)
+            for group in ("forecast", "analysis")
+        }
+        for name in ("two.zarr", "three.zarr")
+    )
+    hours = other["forecast"]["step"].values / np.timedelta64(1, "h")
+    assert list(hours) == [0, 24, 48, 72]
+    there = one["analysis"]["valid_time"]
+    assert other["analysis"].sizes["valid_time"] == there.size + 2
+    truth = [each["analysis"]["z"].sel(level=500, valid_time=there).load() for each in (one, other)]
+    np.testing.assert_allclose(truth[1], truth[0], rtol=1e-5)
+    z = other["forecast"]["z"].sel(level=500).isel(time=0).load()
+    np.testing.assert_allclose(
+        z.isel(step=slice(3)), one["forecast"]["z"].sel(level=500).isel(time=0), rtol=1e-6
+    )
+    late = other["analysis"]["z"].sel(level=500, valid_time=z["valid_time"][3]).load()
+    errors = [float(abs(z.isel(step=s) - late).mean()) for s in (1, 3)]
+    assert errors[1] < errors[0]
+    assert set(np.diff(np.unique(other["analysis"]["valid_time"])) / np.timedelta64(1, "h")) == {
+        12.0,
+        24.0,
+    }

@@ -183,6 +183,7 @@ def test_spread_skill_of_a_calibrated_ensemble_is_one_for_any_size() -> None:
         members, truth = rng.normal(size=(m, 60, 500)), rng.normal(size=(60, 500))
         variance = series(members.var(axis=0, ddof=1).mean(axis=1))
         error = series(((members.mean(axis=0) - truth) ** 2).mean(axis=1))
-        assert spread_skill(variance, error, BOOT, members=m).value == pytest.approx(1, abs=0.02)
+        expected = variance * (m + 1) / m
+        assert spread_skill(expected, error, BOOT).value == pytest.approx(1, abs=0.02)
         plain = spread_skill(variance, error, BOOT).value
         assert plain == pytest.approx(np.sqrt(m / (m + 1)), abs=0.02)

@@ -14,6 +14,7 @@ from weatherpp.errors import ConfigError, InputError
 from weatherpp.recipe import Bootstrap, Claim, Target
 from weatherpp.verify import table
 from weatherpp.verify.claims import evaluate
+from weatherpp.verify.gains import GAIN_COLUMNS, gains
 
 TARGET = Target(variable="t", level=500, step="48h")
 BOOT = Bootstrap(samples=200, block=4)
@@ -120,8 +121,8 @@ def test_numbers_can_be_recomputed_from_parquet(
 
 
 def test_gains_are_told_against_plain_and_kindest(dates: pd.DataFrame) -> None:
-    found = table.gains(dates, "raw", bootstrap=BOOT)
-    assert tuple(found.columns) == table.GAIN_COLUMNS
+    found = gains(dates, "raw", bootstrap=BOOT)
+    assert tuple(found.columns) == GAIN_COLUMNS
     normal = found[found["method"] == "normal"].set_index("reference_estimator")
     kind = table.kindest(table.date_series(dates, "t500", "raw", "crps"))
     assert kind != "plain"
@@ -130,18 +131,18 @@ def test_gains_are_told_against_plain_and_kindest(dates: pd.DataFrame) -> None:
     assert normal["excludes_zero"].all()
     bias = found[found["method"] == "bias"]
     assert (bias["estimator"] == bias["reference_estimator"]).all()  # like with like
-    rmse = table.gains(dates, "raw", score="rmse", bootstrap=BOOT)
+    rmse = gains(dates, "raw", score="rmse", bootstrap=BOOT)
     assert set(rmse["reference_estimator"]) == {""}
     assert (rmse["gain"] > 0.2).all()
 
 
 def test_gains_use_common_dates(dates: pd.DataFrame) -> None:
     late = dates["time"] >= pd.Timestamp("2020-01-11")
-    found = table.gains(dates[(dates["method"] == "raw") | late], "raw", bootstrap=BOOT)
+    found = gains(dates[(dates["method"] == "raw") | late], "raw", bootstrap=BOOT)
     assert (found["dates"] == 20).all()
     early = dates[(dates["method"] == "raw") ^ late]
     with pytest.raises(InputError, match="share no initial date"):
-        table.gains(early, "raw", bootstrap=BOOT)
+        gains(early, "raw", bootstrap=BOOT)
 
 
 def test_claims_hold_and_fail(dates: pd.DataFrame) -> None:
@@ -212,7 +213,7 @@ def test_claims_that_cannot_be_told(dates: pd.DataFrame, change, error, message:
 
 def test_double_dates_are_refused(dates: pd.DataFrame) -> None:
     with pytest.raises(InputError, match="two values for one date"):
-        table.gains(pd.concat([dates, dates]), "raw", bootstrap=BOOT)
+        gains(pd.concat([dates, dates]), "raw", bootstrap=BOOT)
 
 
 def test_spread_job_without_truth(sample: dict[str, xr.DataArray]) -> None:
@@ -241,7 +242,7 @@ def test_region_and_nan(sample: dict[str, xr.DataArray]) -> None:
         table.score_method("raw", raw, truth, TARGET, members=5, bootstrap=BOOT)
     south = truth["latitude"] < 0
     found = table.score_method(
-        "raw", raw, truth, TARGET, members=5, region="south", mask=south, bootstrap=BOOT
+        "raw", raw, truth, TARGET, members=5, regions={"south": south}, bootstrap=BOOT
     )
     assert (found.rows["region"] == "south").all()
     assert found.per_date["value"].notna().all()

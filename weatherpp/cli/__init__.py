@@ -6,16 +6,28 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
-from weatherpp.cli import data, runs  # noqa: F401  each adds its commands
+import typer
+
+from weatherpp.cli import data, evaluate, events, nightly, runs  # noqa: F401  each adds its commands
 from weatherpp.cli.app import app
-from weatherpp.errors import WeatherppError
+from weatherpp.errors import ConfigError, WeatherppError
+
+# typer brings its own copy of click in some versions; this is the one that it raises
+UsageError: Any = typer.BadParameter.__bases__[0]
+INTERRUPTED = 130
 
 
-def _guarded(call: Callable[[], None]) -> int:
+def _guarded(call: Callable[[], int | None]) -> int:
     """Run and turn any failure into one line on standard error and an exit code."""
     try:
-        call()
+        code = call() or 0
+        if code == INTERRUPTED:  # how typer tells it
+            raise KeyboardInterrupt
+        return code
+    except UsageError as error:
+        return _usage(error)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
     except WeatherppError as error:
@@ -25,7 +37,7 @@ def _guarded(call: Callable[[], None]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         print("weatherpp: interrupted; run the same command again to go on", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         return 0
     except OSError as error:
@@ -44,10 +56,20 @@ def _guarded(call: Callable[[], None]) -> int:
             file=sys.stderr,
         )
         return 1
-    return 0
 
 
-def _one_line(error: BaseException) -> str:
+def _usage(error: Any) -> int:
+    """One line for wrong usage, with where to look; the help if no command was given."""
+    where = error.ctx.command_path if error.ctx is not None else "weatherpp"
+    message = str(error.format_message())
+    if "\n" in message:  # the help itself
+        print(message)
+    else:
+        print(f"weatherpp: {_one_line(message).rstrip('.')}; see '{where} --help'", file=sys.stderr)
+    return ConfigError.exit_code
+
+
+def _one_line(error: object) -> str:
     return " ".join(str(error).split())
 
 
@@ -56,4 +78,4 @@ def main() -> None:
     for name in ("asyncio", "concurrent.futures"):
         # once a write has failed, others under way complain too, after the one line that tells it
         logging.getLogger(name).addFilter(lambda _: bool(os.environ.get("WEATHERPP_DEBUG")))
-    sys.exit(_guarded(app))
+    sys.exit(_guarded(lambda: app(standalone_mode=False)))

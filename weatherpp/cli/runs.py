@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from weatherpp.pipeline.run import Outcome
 
 
-def _execute(
+def execute(
     recipe: str,
     overrides: list[str],
     force: list[str],
@@ -21,6 +21,7 @@ def _execute(
     until: str,
     scheduler: str | None = None,
 ) -> Outcome:
+    """Run a recipe up to and including a stage, with progress in the terminal."""
     from weatherpp.pipeline.progress import Terminal
     from weatherpp.pipeline.run import find_recipe, run_recipe
 
@@ -46,7 +47,7 @@ def _stage_command(stage: str, help_text: str) -> None:
         force: ForceOption = [],  # noqa: B006
         run_dir: RunDirOption = None,
     ) -> None:
-        outcome = _execute(recipe, overrides, force, run_dir, stage)
+        outcome = execute(recipe, overrides, force, run_dir, stage)
         typer.echo(outcome.summary())
 
     command.__doc__ = f"{help_text}\n\nExample: weatherpp {stage} pipelines/demo.yaml"
@@ -70,14 +71,59 @@ def ingest(
 
     Example: weatherpp ingest pipelines/demo.yaml
     """
-    outcome = _execute(recipe, overrides, force, run_dir, "ingest", scheduler)
+    outcome = execute(recipe, overrides, force, run_dir, "ingest", scheduler)
     typer.echo(outcome.summary())
 
 
 _stage_command("fit", "Fit the recipe's methods (ingests first if need be).")
 _stage_command("postprocess", "Predict with the fitted models (and all before that is not done).")
 _stage_command("verify", "Score the predictions (and all before that is not done).")
-_stage_command("report", "Write the HTML report (and all before that is not done).")
+
+
+@app.command()
+def report(
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|RECIPE", help="Folder of a finished run, a recipe file, or a shipped name."
+        ),
+    ],
+    overrides: SetOption = [],  # noqa: B006
+    force: ForceOption = [],  # noqa: B006
+    run_dir: RunDirOption = None,
+) -> None:
+    """Write the HTML report; of a recipe, do all before that is not done, of a run nothing else.
+
+    Example: weatherpp report runs/demo
+    """
+    from weatherpp.errors import ConfigError
+    from weatherpp.pipeline.progress import Terminal
+    from weatherpp.pipeline.run import is_run, report_again
+
+    if not is_run(Path(run)):
+        typer.echo(execute(run, overrides, force, run_dir, "report").summary())
+        return
+    if overrides or force or run_dir is not None:
+        raise ConfigError(
+            f"{run}: the settings of a finished run stay as they are; give its recipe instead"
+        )
+    with Terminal() as terminal:
+        typer.echo(report_again(Path(run), terminal).summary())
+
+
+@app.command()
+def index(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder that holds run folders.")
+    ] = Path("runs"),
+) -> None:
+    """Write a page over past runs: title, date, claims, main gain, link.
+
+    Example: weatherpp index runs
+    """
+    from weatherpp.report.index import write_index
+
+    typer.echo(f"wrote {write_index(folder)}")
 
 
 @app.command()
@@ -91,7 +137,7 @@ def run(
 
     Example: weatherpp run pipelines/demo.yaml --set seed=2 --run-dir runs/second
     """
-    outcome = _execute(recipe, overrides, force, run_dir, "report")
+    outcome = execute(recipe, overrides, force, run_dir, "report")
     typer.echo(outcome.summary())
 
 
@@ -105,7 +151,7 @@ def demo(
 
     Example: weatherpp demo
     """
-    outcome = _execute("demo", overrides, force, run_dir, "report")
+    outcome = execute("demo", overrides, force, run_dir, "report")
     typer.echo(outcome.summary())
 
 

@@ -1,14 +1,17 @@
-"""One file from a server, going on where an earlier attempt stopped; which failures pass."""
+"""One file from a server, or ranges of it, going on where an earlier attempt stopped; which
+failures pass."""
 
 from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 Progress = Callable[[str, float, float], None]
+Ranges = Sequence[tuple[int, int]]
+"""First byte and number of bytes of parts of a file."""
 TRIES = 5
 PAUSE = 0.5
 """Seconds before the second attempt; twice as long before each further one."""
@@ -123,6 +126,105 @@ def download(fs: Any, path: str, part: Path, version: Mapping[str, Any], meter: 
         except BaseException:
             meter.add(-counted)
             raise
+
+
+class _NoRanges(Exception):
+    """A server sends the whole file where a part of it was asked for."""
+
+
+class _Piece(io.FileIO):
+    """A file to which a range is written, unless the answer turns out to be something else."""
+
+    refuses = False
+
+    def write(self, data: Any) -> int:
+        # not sooner, as only now it is sure that the answer is not a word of failure
+        if self.refuses and data:
+            raise _NoRanges
+        return super().write(data) or 0
+
+
+def download_ranges(
+    fs: Any, path: str, part: Path, version: Mapping[str, Any], meter: Meter, ranges: Ranges
+) -> None:
+    """Fetch parts of a file, or what is lacking of them, into ``part``, one behind the other.
+
+    Of a server that does not know ranges the whole file is fetched, beside ``part``, and cut here.
+
+    Parameters
+    ----------
+    fs, path
+        File system of fsspec, and the file's name there.
+    part
+        What is there of these parts of this version.
+    version
+        As for :func:`download`.
+    meter
+        Told of what is there.
+    ranges
+        The parts.
+    """
+    mark = _mark(version)
+    have = part.stat().st_size if part.is_file() and mark is not None else 0
+    have = have if have <= sum(length for _, length in ranges) else 0
+    meter.add(have)
+    counted = have
+    try:
+        with _Piece(part, "r+" if have else "w+") as stream:
+            stream.seek(have)
+            for start, length in _rest(ranges, have):
+                _piece(fs, path, stream, start, length, mark)
+                meter.add(stream.tell() - counted)
+                counted = stream.tell()
+    except _NoRanges:
+        meter.add(-counted)
+        whole = part.with_name(f"{part.name}.whole")
+        whole.unlink(missing_ok=True)  # it cannot be gone on with, without ranges
+        try:
+            download(fs, path, whole, version, Meter(None, 0))
+            _cut(whole, ranges, part)
+        finally:
+            whole.unlink(missing_ok=True)
+        meter.add(part.stat().st_size)
+    except BaseException:
+        meter.add(-counted)
+        raise
+
+
+def _rest(ranges: Ranges, have: int) -> Iterator[tuple[int, int]]:
+    """What is left of some ranges after the first ``have`` bytes of them."""
+    for start, length in ranges:
+        skipped = min(have, length)
+        have -= skipped
+        if length > skipped:
+            yield start + skipped, length - skipped
+
+
+def _piece(fs: Any, path: str, stream: _Piece, start: int, length: int, mark: str | None) -> None:
+    """One range; what came of it before a failure stays."""
+    from fsspec.callbacks import Callback
+
+    if "http" not in fs.protocol:
+        stream.write(fs.cat_file(path, start=start, end=start + length))
+        return
+
+    class Listener(Callback):  # type: ignore[misc]  # fsspec has no types
+        """Learns how long the answer is, before the first byte of it."""
+
+        def set_size(self, size: int | None) -> None:
+            stream.refuses = size != length
+
+    headers = {"Accept-Encoding": "identity", "Range": f"bytes={start}-{start + length - 1}"}
+    if mark is not None:
+        headers["If-Range"] = mark
+    fs.get_file(path, stream, callback=Listener(), headers=headers)
+
+
+def _cut(whole: Path, ranges: Ranges, part: Path) -> None:
+    with whole.open("rb") as source, part.open("wb") as stream:
+        for start, length in ranges:
+            source.seek(start)
+            stream.write(source.read(length))
 
 
 def _mark(version: Mapping[str, Any]) -> str | None:

@@ -20,16 +20,27 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from zarr.storage import FsspecStore, WrapperStore
 
-from weatherpp.data.download import PAUSE, TRIES, Meter, Progress, chain, download, passing
+from weatherpp.data.download import (
+    PAUSE,
+    TRIES,
+    Meter,
+    Progress,
+    Ranges,
+    chain,
+    download,
+    download_ranges,
+    passing,
+)
 from weatherpp.errors import ConfigError, InputError, WeatherppError
 from weatherpp.files import write_whole
+from weatherpp.strict import digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,6 +73,8 @@ class Remote:
     ----------
     url
         ``http://``, ``https://``, ``s3://``, ``gs://`` or ``memory://``.
+    folder
+        Where files are fetched to, if not into the cache.
 
     Raises
     ------
@@ -69,13 +82,14 @@ class Remote:
         The URL is of another kind or carries credentials, or a package to read it is missing.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, folder: Path | None = None) -> None:
         self.url = url.rstrip("/")
         self.progress: Progress | None = None
         _check_url(url)
         self.fs = _filesystem(url)
         label = re.sub(r"[^\w.-]+", "_", self.url.split("://", 1)[1])[-60:]
-        self.folder = _cache() / f"{label}-{hashlib.sha256(self.url.encode()).hexdigest()[:12]}"
+        named = f"{label}-{hashlib.sha256(self.url.encode()).hexdigest()[:12]}"
+        self.folder = folder or _cache() / named
 
     @cached_property
     def _top(self) -> str:
@@ -120,7 +134,7 @@ class Remote:
         InputError
             A file is not there, or the server does not state its size.
         """
-        return sum(int(self._stated(name)["size"]) for name in names)
+        return sum(int(self.stated(name)["size"]) for name in names)
 
     def fetch(self, names: Sequence[str]) -> list[Path]:
         """Files in the cache, fetched if they are not there yet or have changed.
@@ -135,30 +149,51 @@ class Remote:
             came is not as long.
         """
         with ThreadPoolExecutor(AT_ONCE, "fetch") as pool:
-            versions = dict(zip(names, pool.map(self._stated, names), strict=True))
+            versions = dict(zip(names, pool.map(self.stated, names), strict=True))
             lacking = [name for name in names if not self._cached(name, versions[name])]
             meter = Meter(self.progress, sum(int(versions[name]["size"]) for name in lacking))
             list(pool.map(lambda name: self._fetch(name, versions[name], meter), lacking))
         return [self.folder / name for name in names]
 
-    def _cached(self, name: str, version: Mapping[str, Any]) -> bool:
-        target, note = self.folder / name, _beside(self.folder / name, "version")
-        whole = target.is_file() and target.stat().st_size == version["size"]
-        return whole and _text(note) == _as_text(version)
+    def fetch_ranges(self, name: str, ranges: Ranges) -> Path:
+        """Parts of a file, one behind the other, in the cache under the name of the file.
 
-    def _fetch(self, name: str, version: Mapping[str, Any], meter: Meter) -> None:
+        As :meth:`fetch` otherwise. A server that does not know ranges sends the whole file.
+
+        Raises
+        ------
+        InputError
+            As for :meth:`fetch`; or the file ends before a range does.
+        """
+        version = self.stated(name)
+        if max(start + length for start, length in ranges) > int(version["size"]):
+            raise InputError(f"{self.url}/{name}: ends before its last field does; is it growing?")
+        if not self._cached(name, version, ranges):
+            meter = Meter(self.progress, _length(version, ranges))
+            self._fetch(name, version, meter, ranges)
+        return self.folder / name
+
+    def _cached(self, name: str, version: Mapping[str, Any], ranges: Ranges = ()) -> bool:
+        target, note = self.folder / name, _beside(self.folder / name, "version")
+        whole = target.is_file() and target.stat().st_size == _length(version, ranges)
+        return whole and _text(note) == _as_text(version, ranges)
+
+    def _fetch(
+        self, name: str, version: Mapping[str, Any], meter: Meter, ranges: Ranges = ()
+    ) -> None:
         where, target = f"{self.url}/{name}", self.folder / name
         part, begun = _beside(target, "part"), _beside(target, "part.version")
+        get = partial(download_ranges, ranges=ranges) if ranges else download
         target.parent.mkdir(parents=True, exist_ok=True)
         with _alone(_beside(target, "lock")):
-            if self._cached(name, version):
+            if self._cached(name, version, ranges):
                 return  # by another process, meanwhile
             for pauses in range(TRIES):
-                if _text(begun) != _as_text(version):
+                if _text(begun) != _as_text(version, ranges):
                     part.unlink(missing_ok=True)
-                    write_whole(begun, _as_text(version))
+                    write_whole(begun, _as_text(version, ranges))
                 try:
-                    download(self.fs, f"{self._top}/{name}", part, version, meter)
+                    get(self.fs, f"{self._top}/{name}", part, version, meter)
                 except Exception as error:  # each storage library has its own
                     if _is_own(error, part):
                         raise
@@ -166,24 +201,29 @@ class Remote:
                         raise _no_answer(where, error) from None
                     time.sleep(PAUSE * 2**pauses)
                     continue
-                now = self._stated(name)
+                now = self.stated(name)
                 if now == version:
                     break
                 version = now  # changed while it came: all over again
             else:
                 raise InputError(f"{where}: changes while it is fetched; try again later")
-            came = part.stat().st_size
-            if came != version["size"]:
+            came, wanted = part.stat().st_size, _length(version, ranges)
+            if came != wanted:
                 part.unlink()
-                raise InputError(
-                    f"{where}: cut off after {came} of {version['size']} bytes; try again"
-                )
+                raise InputError(f"{where}: cut off after {came} of {wanted} bytes; try again")
             note = _beside(target, "version")
             note.unlink(missing_ok=True)  # while the two do not belong together
             part.replace(target)
             begun.replace(note)
 
-    def _stated(self, name: str) -> dict[str, Any]:
+    def stated(self, name: str) -> dict[str, Any]:
+        """What tells one version of a file from another: its size, tag, time of change.
+
+        Raises
+        ------
+        InputError
+            It is not there, the server does not answer or does not state the size.
+        """
         version = self._version(name)
         if version is None:
             raise InputError(f"{self.url}/{name}: no such file")
@@ -256,8 +296,14 @@ def _text(path: Path) -> str | None:
     return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
-def _as_text(version: Mapping[str, Any]) -> str:
-    return json.dumps(version, sort_keys=True)
+def _as_text(version: Mapping[str, Any], ranges: Ranges = ()) -> str:
+    parts = {"ranges": digest([list(each) for each in ranges])} if ranges else {}
+    return json.dumps({**version, **parts}, sort_keys=True)
+
+
+def _length(version: Mapping[str, Any], ranges: Ranges) -> int:
+    """Bytes of a file, or of the parts that are wanted."""
+    return sum(length for _, length in ranges) or int(version["size"])
 
 
 def _is_own(error: Exception, part: Path) -> bool:

@@ -24,3 +24,11 @@ def shipped_folder(kind: str) -> Path:
     if not installed.is_dir():
         raise ConfigError(f"{installed}: missing from the installation; install weatherpp again")
     return installed
+
+
+def own_and_shipped(kind: str) -> tuple[Path, Path]:
+    """Folders to look for a file in, one after the other: the user's own, then the shipped one.
+
+    A file in a folder ``kind`` of the working folder goes before the shipped one of that name.
+    """
+    return Path(kind), shipped_folder(kind)

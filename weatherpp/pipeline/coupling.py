@@ -99,5 +99,22 @@ def with_members(
     else:
         members = select(raw, target.variable, target.level, target.lead)
         template = members.isel(number=slice(wanted.count))
-    value = copula.couple(dist, template, DRAWS[wanted.coupling], recipe.seed)["value"]
-    return dist.assign(members=value.assign_attrs(coupling=wanted.coupling))
+    return coupled(dist, template, wanted.coupling, recipe.seed)
+
+
+def coupled(dist: xr.Dataset, template: xr.DataArray, coupling: str, seed: int) -> xr.Dataset:
+    """A prediction with the variable ``members``, in the order that a template has.
+
+    Parameters
+    ----------
+    dist
+        Predictive distribution, of another form than members.
+    template
+        Dims (time, number, grid...), see :func:`weatherpp.methods.copula.couple`.
+    coupling
+        Key of :data:`DRAWS`.
+    seed
+        Of random levels and of ties.
+    """
+    value = copula.couple(dist, template, DRAWS[coupling], seed)["value"]
+    return dist.assign(members=value.assign_attrs(coupling=coupling))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
 
@@ -13,10 +15,11 @@ from weatherpp.data import netcdf
 from weatherpp.data.archive import Archive
 from weatherpp.data.fields import subsample
 from weatherpp.errors import ConfigError, InputError
-from weatherpp.methods.base import load_model, read_card
+from weatherpp.methods.base import Method, load_model, read_card
 from weatherpp.methods.recent import Recent
 from weatherpp.recipe import MemberChoice, ProductSettings
 from weatherpp.strict import validate
+from weatherpp.verify.accumulate import date_blocks
 
 
 def product(dist: xr.Dataset, levels: Sequence[float]) -> xr.Dataset:
@@ -52,9 +55,53 @@ def read_product(path: Path) -> xr.Dataset:
         return ds.load()
 
 
+@contextmanager
+def open_product(path: Path) -> Iterator[xr.Dataset]:
+    """A product whose values are read as they are needed, some dates at a time."""
+    with xr.open_dataset(path, engine="netcdf4", decode_timedelta=True, cache=False) as ds:
+        parts = next(date_blocks(ds)) if ds.sizes.get("time") else slice(1)
+        yield ds.chunk({"time": parts.stop}) if "time" in ds.dims else ds
+
+
 def without_scalars(da: xr.DataArray) -> xr.DataArray:
     """Without the coordinates that are single values, which would stand in the way of joins."""
     return da.reset_coords([name for name, c in da.coords.items() if not c.dims], drop=True)
+
+
+def members_for(
+    method: Method, card: Mapping[str, Any], ds: xr.Dataset, model: Path, fewer: bool = False
+) -> xr.Dataset:
+    """Of a forecast's members, those that a fitted method is made for.
+
+    Parameters
+    ----------
+    method, card, model
+        What was fitted, its ``model.json``, and where it is.
+    ds
+        Canonical forecast.
+    fewer
+        A method that takes any number is given all members there are, if these are fewer than
+        its recipe chose.
+
+    Raises
+    ------
+    InputError
+        There are not the members it needs.
+    """
+    if "members" not in card:
+        return ds
+    choice = validate(MemberChoice, card["members"], f"{model}: members")
+    there, count = ds.sizes["number"], len(card["numbers"])
+    if fewer and method.any_number and there < count:
+        return ds
+    found = subsample(ds, choice, int(card.get("seed", 1)))
+    if found.sizes["number"] != count and not method.any_number:
+        raise InputError(
+            f"{model}: fitted on {count} members, the forecast has {found.sizes['number']}; "
+            f"give it {count}, or fit with members: {{choose: first, count: "
+            f"{found.sizes['number']}}}"
+        )
+    return found
 
 
 def apply_model(model: Path, forecast: Path, output: Path, recent: Path | None = None) -> None:
@@ -93,23 +140,10 @@ def apply_model(model: Path, forecast: Path, output: Path, recent: Path | None =
         need = "needs" if recent is None else "does not look at"
         raise ConfigError(f"{model}: method {method.name} {need} recent forecasts; {advice}")
 
-    def chosen(ds: xr.Dataset) -> xr.Dataset:
-        if "members" not in card:
-            return ds
-        choice = validate(MemberChoice, card["members"], f"{model}: members")
-        found = subsample(ds, choice, int(card.get("seed", 1)))
-        count = len(card["numbers"])
-        if found.sizes["number"] != count and not method.any_number:
-            raise InputError(
-                f"{model}: fitted on {count} members, the forecast has {found.sizes['number']}; "
-                f"give it {count}, or fit with members: {{choose: first, count: "
-                f"{found.sizes['number']}}}"
-            )
-        return found
-
-    ds = chosen(read_forecast(forecast))
+    ds = members_for(method, card, read_forecast(forecast), model)
     if recent is not None:
         archive = Archive.open(recent)
-        method.recent = Recent.of(archive, chosen(archive.forecast), method.target)
+        past = members_for(method, card, archive.forecast, model)
+        method.recent = Recent.of(archive, past, method.target)
     dist = method.predict(ds)
     write_product(product(dist, ProductSettings().quantiles), output)

@@ -1,8 +1,10 @@
-"""Progress in the terminal: one bar per task, plain lines where there is no terminal."""
+"""Progress: one bar per task in a terminal; elsewhere plain lines, one per task and per stage."""
 
 from __future__ import annotations
 
 import sys
+import time
+from collections import Counter
 from types import TracebackType
 from typing import Self
 
@@ -29,6 +31,9 @@ class Terminal:
         )
         self._bar: TaskID | None = None
         self._task = ""
+        self._stage = ""
+        self._counts: Counter[str] = Counter()
+        self._since = time.monotonic()
 
     def __enter__(self) -> Self:
         self.progress.start()
@@ -40,18 +45,39 @@ class Terminal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if error is None:
+            self._end_stage()
         self.progress.stop()
+
+    def note(self, text: str) -> None:
+        """A line that tells the user something beside the progress."""
+        self.console.print(f"note: {text}", highlight=False, markup=False, soft_wrap=True)
 
     def on_task(self, task: str, state: str) -> None:
         """Note that a task was ``skipped``, has ``started`` or is ``done``."""
         if self._bar is not None:
             self.progress.remove_task(self._bar)
             self._bar = None
+        stage = task.split("/")[0]
+        if stage != self._stage:
+            self._end_stage()
+            self._stage, self._since = stage, time.monotonic()
+        self._counts[state] += 1
         if state == "started":
             self._task = task
             self._bar = self.progress.add_task(task, total=None)
         else:
-            self.console.print(f"{state:>8}  {task}", highlight=False)
+            self.console.print(f"{state:>8}  {task}", highlight=False, soft_wrap=True)
+
+    def _end_stage(self) -> None:
+        """One line for a whole stage, for whoever follows a log file."""
+        if self._stage and self.progress.disable:
+            told = [f"{self._counts[s]} {s}" for s in ("done", "skipped") if self._counts[s]]
+            seconds = time.monotonic() - self._since
+            line = f"stage {self._stage} finished: {', '.join(told)}, {seconds:.0f} s"
+            self.console.print(line, highlight=False, soft_wrap=True)
+        self._stage = ""
+        self._counts.clear()
 
     def update(self, description: str, done: float, total: float) -> None:
         """Progress inside the running task."""

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import platform
-import subprocess
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,28 +11,27 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-import weatherpp
-from weatherpp import distribution
 from weatherpp.data.archive import Archive
-from weatherpp.data.fields import ensemble_spread
-from weatherpp.data.matching import truth_for
-from weatherpp.pipeline.products import read_product, without_scalars
-from weatherpp.recipe import MethodEntry, Target
+from weatherpp.errors import InputError
+from weatherpp.files import write_whole
+from weatherpp.pipeline.record import Record, read_record
+from weatherpp.recipe import FoldSplit, MethodEntry, Recipe, Target
 from weatherpp.verify.extremes import EXTREME
+from weatherpp.verify.regions import WHOLE
+from weatherpp.verify.weights import grid_weights
 
 if TYPE_CHECKING:
     from weatherpp.pipeline.job import Job
-    from weatherpp.report.content import Section
+    from weatherpp.report.content import About
 
-MOST_CURVES = 8  # cross validation makes one for each fold
-VERSIONS = ("xarray", "numpy", "torch", "lightning", "zarr", "cfgrib", "cartopy")
+LARGE = 20_000_000  # bytes: slow to open on a phone, and too much for many mail servers
 
 
 def short_table(scores: Path) -> str:
     """The few scores a person wants to see in the terminal."""
     table = pd.read_parquet(scores / "scores.parquet")
     wanted = table["score"].isin(["crps", "rmse", "spread_skill", "spread_rmse"])
-    shown = table[wanted & (table["region"] != EXTREME)].copy()
+    shown = table[wanted & (table["region"] == WHOLE)].copy()
     if shown.empty:
         return "nothing to score: the data hold no analysis and no spread job"
     names = shown["score"] + shown["estimator"].map(lambda e: f" ({e})" if e else "")
@@ -59,283 +54,172 @@ def report(
     scores_hash: str,
     overrides: tuple[str, ...],
 ) -> None:
-    """Write ``report.html`` in the run folder."""
-    path = job.run.path / "report.html"
+    """Write ``report.html`` in the run folder, and what the index of runs tells of it."""
+    from weatherpp.report.template import page_digest
+
     inputs = [archive_hash, scores_hash, *(products[name] for name in sorted(products))]
-    settings = [job.recipe, job.text, list(overrides)]
-    job.run.task("report/html", settings, inputs, [path], lambda: _write(job, overrides, path))
+    settings = [job.recipe, job.text, list(overrides), page_digest()]
+    outputs = [job.run.path / name for name in ("report.html", "report.json")]
+    job.run.task("report/html", settings, inputs, outputs, lambda: write_report(job))
 
 
-def _write(job: Job, overrides: tuple[str, ...], path: Path) -> None:
+def write_report(job: Job) -> None:
+    """The report of what the run folder holds, without any fit.
+
+    Raises
+    ------
+    InputError
+        The folder has no scores or does not tell how it was made, or cannot be written to.
+    """
+    from weatherpp.pipeline.report_sections import sections
+    from weatherpp.report import html, index
     from weatherpp.report.content import ReportData, chosen
-    from weatherpp.report.html import write_report
     from weatherpp.report.words import summary
 
-    scores_dir = job.run.path / "scores"
-    scores = pd.read_parquet(scores_dir / "scores.parquet")
-    gains = pd.read_parquet(scores_dir / "gains.parquet")
-    verdicts = json.loads((scores_dir / "claims.json").read_text(encoding="utf-8"))
-    raw = json.loads((scores_dir / "histograms.json").read_text(encoding="utf-8"))
-    histograms = {
-        target: {label: np.asarray(counts) for label, counts in by_method.items()}
-        for target, by_method in raw.items()
-    }
-    recipe = job.recipe
-    apart = gains["region"] == EXTREME
-    whole = gains[~apart]
+    recipe, folder = job.recipe, job.run.path / "scores"
+    record = read_record(job.run.path)
+    scores, gains, verdicts, histograms = _read(folder)
+    parts, left_out = sections(job, scores, gains)
+    if isinstance(recipe.split, FoldSplit):
+        # each date corrects the mean error of the others, so that there is none by construction
+        scores = scores[scores["score"] != "bias"]
+        left_out.append("bias: not told, as dates that are left out in turn correct each other's")
+    scores = _with_local_bias(folder / "maps", scores)
+    whole, level = gains[gains["region"] != EXTREME], recipe.verify.bootstrap.level
+    highlights = recipe.report.highlights
     data = ReportData(
         title=recipe.report.title or recipe.title or recipe.name,
         name=recipe.name,
         summary=summary(
-            chosen(scores, recipe.report.highlights),
-            chosen(whole, recipe.report.highlights),
-            verdicts,
+            chosen(scores, highlights), chosen(whole, highlights), verdicts, level=level
         ),
         notes=list(recipe.report.notes),
         claims=verdicts,
         scores=scores,
         gains=whole,
-        highlights=recipe.report.highlights,
+        highlights=highlights,
         histograms=histograms,
-        sections=[
-            *_extreme_sections(chosen(gains[apart], recipe.report.highlights), scores),
-            *_curve_sections(scores_dir, scores),
-            *_sections(job),
-        ],
-        provenance=_provenance(job, overrides),
+        sections=parts,
+        targets={target.name: _about(target) for target in recipe.targets},
+        provenance=_provenance(job, record),
+        left_out=[*_not_scored(recipe, scores), *left_out],
         recipe_text=job.text,
+        level=level,
     )
-    write_report(data, path)
-
-
-def _extreme_sections(gains: pd.DataFrame, scores: pd.DataFrame) -> list[Section]:
-    """Gains on the extreme dates; their scores stand with those of other regions."""
-    from weatherpp.report.content import Section
-    from weatherpp.report.figures import gain_bars
-
-    if gains.empty:
-        return []
-    counts = scores.loc[scores["region"] == EXTREME, "dates"]
-    text = (
-        f"The {int(counts.max())} dates on which the analysis was farthest from the climate of the "
-        "training dates, by the area mean of the square of its anomaly in local standard "
-        "deviations. They were chosen by their outcome, which favours forecasts that warn "
-        "often: read this beside the scores of all dates, not instead of them."
-    )
-    return [Section("Gains on extreme dates", [text], [gain_bars(gains)])]
-
-
-def _curve_sections(folder: Path, scores: pd.DataFrame) -> list[Section]:
-    from weatherpp.report.content import Section
-    from weatherpp.report.curves import curve_lines, worth_words
-
-    points = pd.read_parquet(folder / "curves.parquet")
-    worth = pd.read_parquet(folder / "worth.parquet")
-    units = scores.drop_duplicates(["target", "score"]).set_index(["target", "score"])["units"]
-    points["units"] = [
-        str(units[key]) for key in zip(points["target"], points["score"], strict=True)
-    ]
-    return [
-        Section(str(title), worth_words(worth[worth["curve"] == title]), [curve_lines(part)])
-        for title, part in points.groupby("curve", sort=False)
-    ]
-
-
-def _sections(job: Job) -> list[Section]:
-    archive = Archive.open(job.archive_path)
-    sections: list[Section] = []
-    total = len(job.recipe.targets)
-    for at, target in enumerate(job.recipe.targets):
-        job.terminal.update(f"maps of {target.name}", at, total)
-        sections += _case_sections(job, archive, target)
-        sections += _spread_sections(job, archive, target)
-        sections += _probability_sections(job, archive, target)
-        sections += _applied_sections(job, target)
-    curves = _training_section(job)
-    return [*sections, *([curves] if curves else [])]
-
-
-def _field(dist: xr.Dataset, what: str, time: np.datetime64, target: Target) -> xr.DataArray:
-    field = getattr(distribution, what)(dist).sel(time=time)
-    return _dated(field, time, target)
-
-
-def _dated(field: xr.DataArray, time: np.datetime64, target: Target) -> xr.DataArray:
-    """With the scalar coordinates that a map's title is made from."""
-    lead = target.lead.to_timedelta64()
-    return without_scalars(field).assign_coords(time=time, step=lead, valid_time=time + lead)
-
-
-def _product(job: Job, target: Target, entry: MethodEntry, kind: str = "predictions") -> xr.Dataset:
-    return read_product(job.run.path / kind / target.name / f"{entry.label}.nc")
-
-
-def _pick_dates(
-    job: Job, target: Target, label: str, count: int
-) -> list[tuple[np.datetime64, str]]:
-    """Dates to map, by a rule and not by eye: the median and the worst day of the raw ensemble."""
-    per_date = pd.read_parquet(job.run.path / "scores" / "per_date.parquet")
-    chosen = per_date[
-        (per_date["target"] == target.name)
-        & (per_date["method"] == label)
-        & (per_date["score"].isin(["crps", "spread_squared_error"]))
-        & (per_date["estimator"].isin(["plain", ""]))
-    ].sort_values("value", kind="stable")
-    if chosen.empty:
-        return []
-    ordered = list(chosen["time"])
-    picks = [
-        (ordered[len(ordered) // 2], f"the day of the median score of {label}"),
-        (ordered[-1], f"the day with the worst score of {label}"),
-    ]
-    return [(pd.Timestamp(time).to_datetime64(), why) for time, why in picks[:count]]
-
-
-def _case_sections(job: Job, archive: Archive, target: Target) -> list[Section]:
-    from weatherpp.report.content import Section
-    from weatherpp.report.maps import case_maps
-
-    entries = [entry for entry in job.recipe.methods if entry.job == "forecast"]
-    if archive.analysis is None or len(entries) < 2:
-        return []
-    raw, best = entries[0], entries[-1]
-    raw_dist, best_dist = _product(job, target, raw), _product(job, target, best)
-    figures = []
-    for time, why in _pick_dates(job, target, raw.label, job.recipe.report.maps):
-        truth = truth_for(archive.analysis, target, pd.DatetimeIndex([time])).isel(time=0)
-        figures.append(
-            case_maps(
-                _dated(truth.load(), time, target),
-                _field(raw_dist, "mean", time, target),
-                _field(best_dist, "mean", time, target),
-                _field(raw_dist, "spread", time, target),
-                _field(best_dist, "spread", time, target),
-                raw_label=raw.label,
-                post_label=best.label,
-                caption=f"Chosen by rule: {why}.",
-            )
+    size = html.write_report(data, job.run.path / "report.html")
+    write_whole(job.run.path / "report.json", index.card(data, record.made))
+    if size > LARGE:
+        job.terminal.note(
+            f"report.html has {size / 1e6:.0f} MB; fewer report.maps, thresholds or targets make "
+            "it smaller"
         )
-    return [Section(f"Maps of {target.name}: {best.label} beside {raw.label}", [], figures)]
 
 
-def _spread_sections(job: Job, archive: Archive, target: Target) -> list[Section]:
-    from weatherpp.report.content import Section
-    from weatherpp.report.maps import field_maps
-
-    entries = [entry for entry in job.recipe.methods if entry.job == "spread"]
-    if not entries:
-        return []
-    picks = _pick_dates(job, target, entries[0].label, min(1, job.recipe.report.maps))
-    figures = []
-    for time, why in picks:
-        fields, titles = [], []
-        for full_name in dict.fromkeys(entry.full for entry in entries):
-            of = next(entry for entry in entries if entry.full == full_name)
-            part = job.full_ensemble(archive, target, of, pd.DatetimeIndex([time])).load()
-            fields.append(_dated(ensemble_spread(part).isel(time=0), time, target))
-            which = "all" if full_name == "all" else "the other"
-            titles.append(f"{which} {part.sizes['number']} members")
-        for entry in entries:
-            fields.append(_field(_product(job, target, entry), "spread", time, target))
-            titles.append(entry.label)
-        caption = f"Spread (standard deviation of the ensemble). Chosen by rule: {why}."
-        figures.append(field_maps(fields, titles, caption=caption, columns=2))
-    title = f"Spread of {target.name}: the full ensemble and what is made of a part of it"
-    return [Section(title, [], figures)]
+def _read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, list[Any], dict[str, Any]]:
+    """Scores, gains, verdicts on the claims, and histograms by target and method."""
+    try:
+        scores = pd.read_parquet(folder / "scores.parquet")
+        gains = pd.read_parquet(folder / "gains.parquet")
+        verdicts = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
+        raw = json.loads((folder / "histograms.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{folder}: no whole set of scores ({' '.join(str(error).split())}); make it with "
+            "'weatherpp verify RECIPE'"
+        ) from None
+    histograms = {
+        target: {label: np.asarray(counts) for label, counts in by_method.items()}
+        for target, by_method in raw.items()
+    }
+    return scores, gains, verdicts, histograms
 
 
-def _probability_sections(job: Job, archive: Archive, target: Target) -> list[Section]:
-    from weatherpp.report.content import Section
-    from weatherpp.report.maps import probability_maps
+def _about(target: Target) -> About:
+    from weatherpp.report.content import About
 
-    thresholds = job.recipe.report.thresholds.get(target.name, ())
-    entries = [entry for entry in job.recipe.methods if entry.job == "forecast"]
-    dists = [_product(job, target, entry) for entry in entries] if thresholds else []
-    figures = []
-    for threshold in thresholds:
-        fields, event = [], ""
-        for dist in dists:
-            time = dist["time"].to_numpy()[-1]
-            attrs = distribution.mean(dist).attrs
-            name = attrs.get("long_name", target.name)
-            event = f"{name} above {threshold:g} {attrs.get('units', '')}".strip()
-            fields.append(
-                _dated(distribution.exceedance(dist, threshold).sel(time=time), time, target)
-            )
-        figures.append(
-            probability_maps(
-                fields,
-                [entry.label for entry in entries],
-                event=event,
-            )
-        )
-    return [Section(f"Probabilities of {target.name}", [], figures)] if figures else []
+    level = "" if target.level is None else target.level
+    return About(f"{target.variable}{level}", target.lead / pd.Timedelta(hours=1))
 
 
-def _applied_sections(job: Job, target: Target) -> list[Section]:
-    """Dates without an analysis: what the models make of them."""
-    from weatherpp.report.content import Section
-    from weatherpp.report.maps import field_maps
+def _with_local_bias(maps: Path, scores: pd.DataFrame) -> pd.DataFrame:
+    """Scores with the root-mean-square over the area of each point's mean error.
 
-    entries = [
-        entry
-        for entry in job.recipe.methods
-        if (job.run.path / "applied" / target.name / f"{entry.label}.nc").is_file()
+    Told where there are several points; errors of both signs cancel in the mean of all.
+    """
+    biases = scores[(scores["score"] == "bias") & (scores["region"] == WHOLE)]
+    rows = []
+    for row in biases.to_dict("records"):
+        path = maps / str(row["target"]) / f"{row['method']}.nc"
+        if not path.is_file():
+            continue
+        with xr.open_dataset(path) as ds:
+            bias = ds["bias"].load().astype(np.float64)
+        if bias.size > 1:
+            value = float((bias**2).weighted(grid_weights(bias)).mean() ** 0.5)
+            row |= {"low": np.nan, "high": np.nan, "score": "local_bias", "value": value}
+            rows.append(row)
+    return pd.concat([scores, pd.DataFrame(rows)], ignore_index=True) if rows else scores
+
+
+def _not_scored(recipe: Recipe, scores: pd.DataFrame) -> list[str]:
+    """One line for each method that a target has no scores of, and for missing intervals."""
+    scored = set(zip(scores["target"], scores["method"], strict=True))
+    lines = [
+        f"{target.name}: {entry.label} is not scored, as there is nothing to score it against"
+        for target in recipe.targets
+        for entry in recipe.methods
+        if (target.name, entry.label) not in scored
     ]
-    if not entries:
-        return []
-    dists = {entry.label: _product(job, target, entry, "applied") for entry in entries}
-    time = next(iter(dists.values()))["time"].to_numpy()[-1]
-    figures = [
-        field_maps(
-            [_field(dist, what, time, target) for dist in dists.values()],
-            list(dists),
-            caption=f"{what.capitalize()} of the forecast to apply to; it has no analysis.",
-            columns=2,
-        )
-        for what in ("mean", "spread")
+    whole = scores[(scores["region"] == WHOLE) & (scores["score"] == "crps")]
+    few = whole[whole["low"].isna()].drop_duplicates("target")
+    lines += [
+        f"{row['target']}: no intervals, as {int(row['dates'])} "
+        f"{'date is' if row['dates'] == 1 else 'dates are'} too few for them"
+        for row in few.to_dict("records")
     ]
-    return [Section(f"Applied: {target.name} without an analysis", [], figures)]
+    return lines
 
 
-def _training_section(job: Job) -> Section | None:
-    from weatherpp.report.content import Section
-    from weatherpp.report.figures import training_curve
-
-    figures = []
-    models = job.run.path / "models"
-    own = [models / t.name / e.label for t in job.recipe.targets for e in job.recipe.methods]
-    for file in [file for folder in own for file in sorted(folder.rglob("training.csv"))]:
-        label = "/".join(file.parent.relative_to(models).parts)
-        history = pd.read_csv(file)
-        first = history[history["network"] == 0]
-        figures.append(training_curve(first, label=label))
-    return Section("Training of the networks", [], figures[:MOST_CURVES]) if figures else None
-
-
-def _provenance(job: Job, overrides: tuple[str, ...]) -> dict[str, str]:
-    seconds = job.run.seconds()
+def _provenance(job: Job, record: Record) -> dict[str, str]:
     stages: dict[str, float] = {}
-    for task, time in seconds.items():
+    for task, time in job.run.seconds().items():
         stage = task.split("/")[0]
         stages[stage] = stages.get(stage, 0.0) + time
+    recipe = job.recipe
     return {
-        "weatherpp": f"{weatherpp.__version__}{_commit()}",
-        "recipe": f"{job.recipe.name}, seed {job.recipe.seed}",
-        "overrides": " ".join(overrides) or "none",
-        "made": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        **_data_told(job),
+        "recipe": f"{recipe.name}, seed {recipe.seed}",
+        "methods": "; ".join(_method_text(entry, recipe.seed) for entry in recipe.methods),
+        "command": record.command,
+        "made": record.made,
+        "weatherpp": record.version,
         "time taken": ", ".join(f"{stage} {time:.0f} s" for stage, time in stages.items()),
-        "platform": f"Python {platform.python_version()}, {platform.system()} {platform.machine()}",
-        "libraries": ", ".join(f"{name} {metadata.version(name)}" for name in VERSIONS),
+        "platform": record.system,
+        "libraries": record.libraries,
     }
 
 
-def _commit() -> str:
-    """Commit of the checkout this package runs from; empty for an installed wheel."""
-    folder = Path(weatherpp.__file__).parent
-    command = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
+def _data_told(job: Job) -> dict[str, str]:
+    """Title, licence and hash of the data, as far as the archive tells them."""
     try:
-        found: Any = subprocess.run(command, capture_output=True, text=True, check=True, timeout=5)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return f", commit {found.stdout.strip()}"
+        attrs = Archive.open(job.archive_path).attrs
+    except InputError:
+        attrs = {}
+    told: dict[str, Any] = {
+        "data": attrs.get("title"),
+        "licence of the data": attrs.get("licence"),
+        "citation": attrs.get("citation"),
+        "hash of the archive": job.run.result("ingest/archive"),
+    }
+    return {label: str(text) for label, text in told.items() if text}
+
+
+def _method_text(entry: MethodEntry, seed: int) -> str:
+    """A method as one phrase: ``mixed-5 (mixed, first 5 members, seed 2)``."""
+    choice = entry.members
+    members: str = {
+        "all": "all members",
+        "named": f"members {', '.join(map(str, choice.numbers))}",
+    }.get(choice.choose, f"{choice.choose} {choice.count} members")
+    own = "" if entry.seed in (None, seed) else f", seed {entry.seed}"
+    return f"{entry.label} ({entry.method}, {members}{own})"

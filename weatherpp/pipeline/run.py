@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weatherpp.data.shipped import shipped_folder
-from weatherpp.errors import ConfigError, InputError
+from weatherpp.data.shipped import own_and_shipped
+from weatherpp.errors import ConfigError, InputError, WeatherppError
 from weatherpp.pipeline.job import Job
 from weatherpp.pipeline.progress import Terminal
+from weatherpp.pipeline.record import RECIPE, keep_record, read_record
 from weatherpp.pipeline.stages import STAGES, RunFolder
-from weatherpp.recipe import (
-    load_recipe,
-)
+from weatherpp.recipe import load_recipe
+from weatherpp.strict import digest
 
 
 def find_recipe(name: str) -> Path:
@@ -33,8 +33,8 @@ def find_recipe(name: str) -> Path:
         if path.is_file():
             return path
         raise ConfigError(f"{path}: no such recipe file")
-    shipped = shipped_folder("pipelines")
-    for folder in (Path("pipelines"), shipped):
+    own, shipped = own_and_shipped("pipelines")
+    for folder in (own, shipped):
         candidate = folder / f"{path.name}.yaml"
         if candidate.is_file() and path.name == name:
             return candidate
@@ -54,10 +54,14 @@ class Outcome:
         """Short score table and where the report is."""
         lines: list[str] = []
         scores = self.run_dir / "scores"
-        if self.until in ("verify", "report"):
+        if self.until in STAGES[STAGES.index("verify") :]:
             from weatherpp.pipeline.reporting import short_table
 
             lines.append(short_table(scores))
+        if self.until in ("events", "report") and (self.run_dir / "events").is_dir():
+            from weatherpp.pipeline.case_report import case_lines
+
+            lines += case_lines(self.run_dir / "events")
         if not self.redone:
             lines.append("all stages were already done; --force STAGE does one again")
         if self.until == "report":
@@ -101,6 +105,8 @@ def run_recipe(
     ConfigError, InputError, LockedError
         Each with one line for the user.
     """
+    from weatherpp.pipeline.case_views import named_cases
+    from weatherpp.pipeline.cases import study
     from weatherpp.pipeline.reporting import report
     from weatherpp.pipeline.scoring import verify
 
@@ -111,19 +117,69 @@ def run_recipe(
     run = RunFolder(run_dir or Path("runs") / recipe.name, force, terminal.on_task)
     job = Job(recipe, path.read_text(encoding="utf-8"), run, terminal, scheduler=scheduler)
     job.methods()
+    named = named_cases(recipe)
     with run.locked():
         archive_hash = job.ingest()
         job.trusted = run.done["ingest/archive"]  # hashed just now
         if until != "ingest":
             models = job.fit(archive_hash)
-        if until in ("postprocess", "verify", "report"):
+        if until in STAGES[STAGES.index("postprocess") :]:
             products = job.postprocess(archive_hash, models)
-        if until in ("verify", "report"):
+        if until in STAGES[STAGES.index("verify") :]:
             scores = verify(job, archive_hash, products)
+        if until in ("events", "report") and recipe.cases is not None:
+            scores = digest(scores, study(job, named, archive_hash, products, scores))
         if until == "report":
+            fresh = any(run.done.values())
+            keep_record(run.path, path, job.text, overrides, run_dir is not None, fresh)
             report(job, archive_hash, products, scores, overrides)
+    if until == "report":
+        _index(run.path, terminal)
     redone = tuple(name for name, fresh in run.done.items() if fresh)
     return Outcome(run.path, until, redone)
+
+
+def report_again(run_dir: Path, terminal: Terminal) -> Outcome:
+    """Make the report of a finished run anew from what its folder holds; nothing is fitted.
+
+    Raises
+    ------
+    InputError
+        The folder does not tell how it was made, or has no scores.
+    LockedError
+        A run is at work in it.
+    """
+    from weatherpp.pipeline.reporting import write_report
+
+    record = read_record(run_dir)
+    recipe = load_recipe(run_dir / RECIPE, record.overrides)
+    text = (run_dir / RECIPE).read_text(encoding="utf-8")
+    run = RunFolder(run_dir, (), terminal.on_task)
+    with run.locked():
+        write_report(Job(recipe, text, run, terminal))
+    _index(run_dir, terminal)
+    return Outcome(run_dir, "report", ("report/html",))
+
+
+def is_run(path: Path) -> bool:
+    """Whether a path is a run folder, finished or not."""
+    return (path / "stages").is_dir() or (path / "scores").is_dir()
+
+
+def _index(run: Path, terminal: Terminal) -> None:
+    """The page over the runs beside this one; a run does not fail for the lack of it.
+
+    Written where it is expected: in a folder ``runs``, and where there is one already.
+    """
+    from weatherpp.report.index import PAGE, is_index, write_index
+
+    folder = run.resolve().parent
+    if folder.name != "runs" and not is_index(folder / PAGE):
+        return
+    try:
+        write_index(folder)
+    except WeatherppError as error:
+        terminal.note(str(error))
 
 
 def read_claims(run: Path) -> list[dict[str, Any]]:

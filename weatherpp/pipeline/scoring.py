@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,15 +17,19 @@ from weatherpp import distribution
 from weatherpp.conventions import has_gaps
 from weatherpp.data import netcdf
 from weatherpp.data.archive import Archive
-from weatherpp.data.fields import choose, ensemble_spread, select
+from weatherpp.data.fields import choose, select
 from weatherpp.data.matching import truth_for
 from weatherpp.methods.base import method_class
-from weatherpp.pipeline.products import read_product, without_scalars
+from weatherpp.pipeline.gain_maps import add_gain_maps
+from weatherpp.pipeline.products import open_product, without_scalars
+from weatherpp.pipeline.truths import Verified, prediction, references, write_verified
 from weatherpp.recipe import MethodEntry, Target
 from weatherpp.verify import calibration, curves, table
 from weatherpp.verify import claims as claims_module
 from weatherpp.verify.aggregate import NanPolicy
 from weatherpp.verify.extremes import EXTREME, extreme_dates
+from weatherpp.verify.gains import GAIN_COLUMNS, gains, scorecard
+from weatherpp.verify.regions import regions
 from weatherpp.verify.weights import grid_weights
 
 if TYPE_CHECKING:
@@ -54,6 +59,7 @@ class _Scores:
     rows: list[pd.DataFrame] = field(default_factory=list)
     per_date: list[pd.DataFrame] = field(default_factory=list)
     histograms: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    verified: Verified = field(default_factory=Verified)
 
     def add(
         self,
@@ -71,6 +77,9 @@ class _Scores:
         self.job.terminal.update(f"{target.name} {label}", len(self.rows), self._total())
         fields = [*dist.data_vars.values(), *(f for f in (truth, full_spread) if f is not None)]
         nan_policy: NanPolicy = "omit" if any(map(has_gaps, fields)) else "raise"
+        reference = truth if truth is not None else full_spread
+        if reference is None:
+            return
         scored = table.score_method(
             label,
             dist,
@@ -80,10 +89,12 @@ class _Scores:
             full_spread=full_spread,
             full_name=full_name,
             subsets=subsets,
+            regions=regions(reference, recipe.verify.clusters, recipe.seed),
             nan_policy=nan_policy,
             bootstrap=recipe.verify.bootstrap,
             seed=recipe.seed,
         )
+        self.verified.add(target.name, label, reference)
         self.rows.append(scored.rows)
         self.per_date.append(scored.per_date)
         maps = self.folder / "maps" / target.name / f"{label}.nc"
@@ -107,19 +118,19 @@ def _score_all(job: Job, products: Mapping[str, str], folder: Path) -> None:
         for entry in job.recipe.methods:
             if f"predictions/{target.name}/{entry.label}" not in products:
                 continue
-            path = job.run.path / "predictions" / target.name / f"{entry.label}.nc"
-            dist = read_product(path)
-            truth, full_spread = _references(job, archive, entry, target, dist)
-            if truth is None and full_spread is None:
-                continue
-            if truth is not None and any(map(has_gaps, (truth, *dist.data_vars.values()))):
-                truth = _same_pairs(job, target, products, truth)
-            tested |= set(dist["time"].to_numpy())
-            members = _members(archive, entry)
-            name = "" if entry.full == "all" else "other members"
-            parts = subsets if truth is not None else {}
-            found.add(entry.label, dist, target, members, truth, full_spread, name, parts)
+            with ExitStack() as files:
+                dist = files.enter_context(open_product(prediction(job, target, entry.label)))
+                truth, full_spread = references(job, archive, entry, target, dist, files)
+                if truth is None and full_spread is None:
+                    continue
+                tested |= set(dist["time"].to_numpy())
+                members = _members(archive, entry)
+                name = "" if entry.full == "all" else "other members"
+                parts = subsets if truth is not None else {}
+                found.add(entry.label, dist, target, members, truth, full_spread, name, parts)
         _add_limit(found, archive, target, tested)
+        if found.per_date:
+            add_gain_maps(job, archive, target, pd.concat(found.per_date), _pairs(job))
     _write(job, found)
 
 
@@ -141,19 +152,6 @@ def _subsets(job: Job, archive: Archive, target: Target) -> dict[str, pd.Datetim
     return {EXTREME: extreme_dates(truth, climate, share)}
 
 
-def _same_pairs(
-    job: Job, target: Target, products: Mapping[str, str], truth: xr.DataArray
-) -> xr.DataArray:
-    """The truth where every forecast of the target has a value, so that all are compared alike."""
-    labels = [
-        entry.label
-        for entry in job.recipe.methods
-        if entry.job == "forecast" and f"predictions/{target.name}/{entry.label}" in products
-    ]
-    folder = job.run.path / "predictions" / target.name
-    return table.same_pairs((read_product(folder / f"{label}.nc") for label in labels), truth)
-
-
 def _add_limit(
     found: _Scores, archive: Archive, target: Target, tested: set[np.datetime64]
 ) -> None:
@@ -164,11 +162,11 @@ def _add_limit(
     times = pd.DatetimeIndex([t for t in archive.limit["time"].to_numpy() if t in tested])
     if len(times) == 0:
         return
-    value = without_scalars(value.sel(time=times).load())
+    value = without_scalars(value.sel(time=times))
     truth = truth_for(archive.analysis, target, times, like=value)
     members = value.sizes["number"]
     dist = distribution.members(value, variable=target.variable, target=target.name)
-    found.add(f"{table.LIMIT}-{members}", dist, target, members, without_scalars(truth.load()))
+    found.add(f"{table.LIMIT}-{members}", dist, target, members, without_scalars(truth))
 
 
 def _members(archive: Archive, entry: MethodEntry) -> int:
@@ -176,20 +174,6 @@ def _members(archive: Archive, entry: MethodEntry) -> int:
         return 0
     numbers = [int(number) for number in archive.forecast["number"].to_numpy()]
     return len(choose(numbers, entry.members, seed=1))  # how many, not which
-
-
-def _references(
-    job: Job, archive: Archive, entry: MethodEntry, target: Target, dist: xr.Dataset
-) -> tuple[xr.DataArray | None, xr.DataArray | None]:
-    """What a method is scored against: the analysis, or the spread of the full ensemble."""
-    times = pd.DatetimeIndex(dist["time"].to_numpy())
-    if entry.job == "spread":
-        full = job.full_ensemble(archive, target, entry, times).load()
-        return None, without_scalars(ensemble_spread(full))
-    if archive.analysis is None:
-        return None, None
-    truth = truth_for(archive.analysis, target, times, like=distribution.pattern(dist))
-    return without_scalars(truth.load()), None
 
 
 def _write(job: Job, found: _Scores) -> None:
@@ -201,6 +185,8 @@ def _write(job: Job, found: _Scores) -> None:
         per_date = pd.concat(found.per_date, ignore_index=True)
     table.write([per_date], folder / "per_date.parquet")
     table.write(_gains(job, per_date), folder / "gains.parquet")
+    table.write([_card(job, per_date)], folder / "card.parquet")
+    write_verified(found.verified, job.recipe.targets, folder)
     settings = job.recipe.verify
     for name, work in {"curves": curves.points, "worth": curves.worth}.items():
         found_rows = work(settings.curves, per_date, settings.bootstrap, job.recipe.seed)
@@ -218,21 +204,53 @@ def _write(job: Job, found: _Scores) -> None:
     (folder / "claims.json").write_text(text + "\n", encoding="utf-8")
 
 
+def _leads(job: Job) -> dict[str, pd.Timedelta]:
+    return {target.name: target.lead for target in job.recipe.targets}
+
+
 def _gains(job: Job, per_date: pd.DataFrame) -> list[pd.DataFrame]:
     recipe = job.recipe
-    first = {entry.job: entry.label for entry in reversed(recipe.methods)}
-    parts = [pd.DataFrame(columns=list(table.GAIN_COLUMNS))]
-    for label in recipe.verify.references or first.values():
+    parts = [pd.DataFrame(columns=list(GAIN_COLUMNS))]
+    for label in reference_labels(job):
         kind = next(entry.job for entry in recipe.methods if entry.label == label)
         for region in per_date["region"].unique():
-            found = table.gains(
+            found = gains(
                 per_date,
                 label,
                 score="crps" if kind == "forecast" else "spread_rmse",
                 region=region,
+                leads=_leads(job),
                 bootstrap=recipe.verify.bootstrap,
                 seed=recipe.seed,
             )
             if len(found):
                 parts = [*parts, found] if len(parts[0]) else [found]
     return parts
+
+
+def reference_labels(job: Job) -> tuple[str, ...]:
+    """Methods that gains are told against: the recipe's, or the first of each job."""
+    first = {entry.job: entry.label for entry in reversed(job.recipe.methods)}
+    return job.recipe.verify.references or tuple(first.values())
+
+
+def _pairs(job: Job) -> list[tuple[str, str]]:
+    """Every method with the first reference of its job."""
+    kinds = {entry.label: entry.job for entry in job.recipe.methods}
+    first = {kinds[label]: label for label in reversed(reference_labels(job))}
+    return [
+        (label, first[kind])
+        for label, kind in kinds.items()
+        if kind in first and label != first[kind]
+    ]
+
+
+def _card(job: Job, per_date: pd.DataFrame) -> pd.DataFrame:
+    """The scorecard of a run, on all dates."""
+    settings = job.recipe.verify
+    whole = per_date[per_date["region"] != EXTREME]
+    return scorecard(
+        *(whole, whole, _pairs(job), _leads(job)),
+        bootstrap=settings.bootstrap,
+        seed=job.recipe.seed,
+    )

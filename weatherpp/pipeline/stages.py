@@ -25,7 +25,7 @@ from weatherpp.errors import ConfigError, LockedError
 from weatherpp.files import file_digest, write_whole
 from weatherpp.strict import digest
 
-STAGES = ("ingest", "fit", "postprocess", "verify", "report")
+STAGES = ("ingest", "fit", "postprocess", "verify", "events", "report")
 
 _LEARNING = ("families", "distribution.py", "data", "methods")
 # Whose source decides what a stage gives: a change there makes finished work stale.
@@ -36,22 +36,61 @@ _SOURCE = {
         *_LEARNING,
         *(f"pipeline/{name}.py" for name in ("plan", "job", "coupling", "products")),
     ),
-    "verify": ("families", "distribution.py", "data", "verify", "pipeline/scoring.py"),
-    "report": ("report", "pipeline"),
+    "verify": (
+        *("families", "distribution.py", "data", "verify"),
+        *(f"pipeline/{name}.py" for name in ("scoring", "truths", "gain_maps")),
+    ),
+    "events": (
+        *("families", "distribution.py", "data", "verify", "events"),
+        *("pipeline/cases.py", "pipeline/case_views.py"),
+    ),
+    "report": ("report", "events", "pipeline"),
 }
 
 
-@cache
 def source_digest(stage: str) -> str:
     """Hash of the Python source that a stage's result depends on."""
+    return digest_of_source(*_SOURCE[stage])
+
+
+@cache
+def digest_of_source(*parts: str) -> str:
+    """Hash of the Python source of some rooms and files of the package."""
     root = Path(weatherpp.__file__).parent
     hasher = hashlib.sha256()
-    for part in _SOURCE[stage]:
+    for part in parts:
         path = root / part
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             hasher.update(file.relative_to(root).as_posix().encode() + b"\0")
             hasher.update(file.read_bytes())
     return hasher.hexdigest()[:16]
+
+
+@contextmanager
+def alone(folder: Path, option: str) -> Iterator[None]:
+    """Hold a folder for one run at a time; the system frees the lock if the run dies.
+
+    Parameters
+    ----------
+    folder
+        Is there already.
+    option
+        Of the command line, which names another folder.
+
+    Raises
+    ------
+    LockedError
+        Another run holds it.
+    """
+    with (folder / ".lock").open("a") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LockedError(
+                f"{folder}: another run is at work in this folder; wait for it to end, "
+                f"or use another one with {option}"
+            ) from None
+        yield
 
 
 class RunFolder:
@@ -65,6 +104,8 @@ class RunFolder:
         Stages to do again even if finished.
     on_task
         Called with (task, state) where state is ``skipped``, ``started`` or ``done``.
+    source
+        Hash of the code that does a stage.
     """
 
     def __init__(
@@ -72,10 +113,12 @@ class RunFolder:
         path: Path,
         force: Sequence[str] = (),
         on_task: Callable[[str, str], None] = lambda task, state: None,
+        source: Callable[[str], str] = source_digest,
     ):
         self.path = path
         self.force = frozenset(force)
         self.on_task = on_task
+        self.source = source
         self.done: dict[str, bool] = {}
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -86,21 +129,8 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder for one run at a time; the system frees the lock if the run dies.
-
-        Raises
-        ------
-        LockedError
-            Another run holds it.
-        """
-        with (self.path / ".lock").open("a") as stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise LockedError(
-                    f"{self.path}: another run is at work in this folder; wait for it to end, "
-                    "or use another one with --run-dir"
-                ) from None
+        """Hold the folder for one run at a time, see :func:`alone`."""
+        with alone(self.path, "--run-dir"):
             yield
 
     def task(
@@ -120,7 +150,7 @@ class RunFolder:
         Parameters
         ----------
         name
-            ``stage/...``; the first part is one of :data:`STAGES`.
+            ``stage/...``; the first part is a stage.
         settings
             All that decides the result: models and plain values.
         inputs
@@ -141,7 +171,7 @@ class RunFolder:
             The same of one that the work has just made, if it is known without reading it.
         """
         stage = name.split("/")[0]
-        identity = digest(name, list(settings), list(inputs), source_digest(stage))
+        identity = digest(name, list(settings), list(inputs), self.source(stage))
         marker = self.path / "stages" / f"{name}.json"
         found = None
         if stage not in self.force:
@@ -171,6 +201,14 @@ class RunFolder:
         self.done[name] = True
         self.on_task(name, "done")
         return result
+
+    def result(self, name: str) -> str | None:
+        """Hash of a finished task's outputs, from its marker; None if there is none."""
+        marker = self.path / "stages" / f"{name}.json"
+        try:
+            return str(json.loads(marker.read_text(encoding="utf-8"))["result"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
 
     def seconds(self) -> dict[str, float]:
         """Duration of every finished task, from the markers; damaged ones are passed over."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from weatherpp.errors import InputError
+from weatherpp.report.tables import WideTable
 
 SCORE_COLUMNS = (
     "method",
@@ -57,12 +58,16 @@ class Figure:
         What to read from it, with units; plain text.
     chart
         Lines and bars on white, which the page may invert in dark mode; maps keep their colours.
+    target, methods
+        Whose image it is, if not of all; the page's switches hide it with them.
     """
 
     png: bytes
     alt: str
     caption: str
     chart: bool = True
+    target: str = ""
+    methods: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.alt.strip():
@@ -71,11 +76,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """A titled part of the report: paragraphs, then figures."""
+    """A titled part of the report: paragraphs, figures, tables; of one target, or of all."""
 
     title: str
     paragraphs: list[str] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
+    target: str = ""
+    tables: list[WideTable] = field(default_factory=list)
 
 
 def empty_scores() -> pd.DataFrame:
@@ -86,6 +93,13 @@ def empty_scores() -> pd.DataFrame:
 def empty_gains() -> pd.DataFrame:
     """Gains table without rows."""
     return pd.DataFrame(columns=list(GAIN_COLUMNS))
+
+
+class About(NamedTuple):
+    """What a target is about: its variable (``z500``) and its lead time in hours."""
+
+    variable: str
+    step_hours: float
 
 
 @dataclass(frozen=True)
@@ -106,15 +120,19 @@ class ReportData:
         Tidy table with the columns `SCORE_COLUMNS`. ``low`` and ``high`` bound the interval.
     gains
         Tidy table with the columns `GAIN_COLUMNS`; ``gain`` is the fraction by which the score
-        lies below that of the reference. A column ``score`` is optional (else all are of the
-        CRPS).
+        lies below that of the reference. Columns ``score`` (else all are of the CRPS) and
+        ``region`` (else all are of one) are optional.
     histograms
         Rank or PIT counts by target and method, as for
         :func:`weatherpp.report.figures.rank_histograms`.
     sections
         Maps, figures and text by part.
+    targets
+        What each target is about; those that are not named are their own variable.
     provenance
         How the report was made: label to text (seed, versions, commit, times).
+    left_out
+        What was not done or is not shown, and why; one line each.
     recipe_text
         The recipe as it was run.
     highlights
@@ -139,10 +157,19 @@ class ReportData:
         default_factory=dict
     )
     sections: list[Section] = field(default_factory=list)
+    targets: Mapping[str, About] = field(default_factory=dict)
     provenance: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
     recipe_text: str = ""
     highlights: tuple[str, ...] = ()
     level: float = 0.95
+
+    def about(self, target: str) -> About | None:
+        """What a target is about; None if neither told nor scored."""
+        if target in self.targets:
+            return self.targets[target]
+        steps = self.scores.loc[self.scores["target"] == target, "step_hours"]
+        return About(target, float(steps.iloc[0])) if len(steps) else None
 
     def __post_init__(self) -> None:
         need_columns(self.scores, SCORE_COLUMNS, "scores")

@@ -11,6 +11,7 @@ from weatherpp.errors import InputError
 from weatherpp.report import style
 from weatherpp.report.content import Figure, need_columns
 from weatherpp.report.labels import number, score_name, units_text, with_units
+from weatherpp.report.tables import has_intervals
 
 WIDTH, HEIGHT = 7.0, 3.3  # inches, one panel
 MARKERS = "osD^vPX*"
@@ -55,11 +56,13 @@ def curve_lines(points: pd.DataFrame) -> Figure:
         label = with_units(score_name(score), str(block["units"].iloc[0]))
         ax.set_ylabel(style.literal(label), fontsize=9.5)
         ax.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    caption = (
-        f"{score_name(score)} (lower is better) against {by}, with the interval of the bootstrap "
-        "over dates. Members are scored plainly. The axis does not start at zero. The dates are "
-        "the same for all points, so differences are surer than the bars look."
-    )
+    caption = f"{score_name(score)} (lower is better) against {by}"
+    if has_intervals(points):
+        caption += (
+            ", with the interval of the bootstrap over dates. The dates are the same for all "
+            "points, so differences are surer than the bars look"
+        )
+    caption += ". Members are scored plainly. The axis does not start at zero."
     return Figure(style.png_of(figure), f"{score_name(score)}. {'; '.join(words)}.", caption)
 
 

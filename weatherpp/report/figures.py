@@ -23,7 +23,7 @@ from weatherpp.report.labels import (
     units_text,
     with_units,
 )
-from weatherpp.report.tables import known, main_region, own_and_kindest
+from weatherpp.report.tables import has_intervals, known, main_region, own_and_kindest
 
 WIDTH = 7.0  # inches; the width of the report's text column
 ROW = 0.32
@@ -36,7 +36,10 @@ Histogram = NDArray[np.float64] | xr.DataArray
 def gain_bars(
     gains: pd.DataFrame, score: str = "crps", colours: Mapping[str, str] | None = None
 ) -> Figure:
-    """Gain of each method over its references, with intervals; hollow if it may be nil."""
+    """Gain of each method over its references, with intervals; hollow if it may be nil.
+
+    Hatched if the interval includes zero, empty if there is no interval.
+    """
     need_columns(gains, GAIN_COLUMNS, "gains")
     gains = known(gains, "gain")
     if "score" in gains:
@@ -60,15 +63,25 @@ def gain_bars(
         ax.set_ylim(len(block) - 0.5, -0.5)
         ax.axvline(0, color=style.INK, linewidth=1.0)
         ax.margins(x=0.12)
+        left, right = ax.get_xlim()
+        if (block["gain"] < -MOST_LOSS).any():  # room for what is written beside a cut bar
+            ax.set_xlim(left, max(right, -0.7 * left))
     all_axes[-1].set_xlabel(f"{name} below the reference's, % (right: better)", fontsize=9.5)
     alt = f"Gain in {name} by method. " + "; ".join(
         f"{row['target']}, {_against(row)}: {_gain_words(row)}" for row in gains.to_dict("records")
     )
     caption = (
-        f"By how much the {name} lies below that of the reference, in per cent of it, with the "
-        "interval of the bootstrap over dates. Hollow: the interval includes zero, so the "
-        "difference is not certain."
+        f"By how much the {name} lies below that of the reference, in per cent of it"
+        f"{_with_interval(gains)}."
     )
+    judged = gains[["low", "high"]].notna().all(axis=1)
+    if (judged & ~gains["excludes_zero"].astype(bool)).any():
+        caption += " Hatched: the interval includes zero, so the difference is not certain."
+    if not judged.all():
+        caption += (
+            " Hollow: there are too few dates for an interval, so nothing is certain about the "
+            "difference."
+        )
     if (gains["gain"] < -MOST_LOSS).any():
         caption += f" Losses of more than {percent(MOST_LOSS, 0)} % are cut off."
     return Figure(style.png_of(figure), alt + ".", caption)
@@ -77,11 +90,12 @@ def gain_bars(
 def _gain_bar(ax: Any, place: int, row: dict[Any, Any], colour: str) -> None:
     gain, low, high = (100 * float(row[key]) for key in ("gain", "low", "high"))
     sure = bool(row["excludes_zero"])
+    judged = np.isfinite([low, high]).all()
     cut = gain < -100 * MOST_LOSS
     gain = max(gain, -100 * MOST_LOSS)
     ax.barh(
         place, gain, height=0.62, facecolor=colour if sure else "white", edgecolor=colour,
-        linewidth=1.4, hatch=None if sure else "////",
+        linewidth=1.4, hatch="////" if judged and not sure else None,
     )  # fmt: skip
     if cut:
         _annotate(ax, f"◀ {percent(row['gain'])} %, off the scale", 0.0, place)
@@ -101,7 +115,14 @@ def _against(row: dict[Any, Any]) -> str:
 
 
 def _gain_words(row: dict[Any, Any]) -> str:
-    return f"{percent(row['gain'])} % ({percent(row['low'])} to {percent(row['high'])})"
+    judged = np.isfinite([float(row["low"]), float(row["high"])]).all()
+    limits = f" ({percent(row['low'])} to {percent(row['high'])})" if judged else ""
+    return f"{percent(row['gain'])} %{limits}"
+
+
+def _with_interval(table: pd.DataFrame) -> str:
+    """What a caption says of the intervals, if there are any."""
+    return ", with the interval of the bootstrap over dates" if has_intervals(table) else ""
 
 
 def score_bars(
@@ -140,8 +161,8 @@ def score_bars(
         for row in table.to_dict("records")
     )
     caption = (
-        f"{score_name(score)} (lower is better) over the region “{region}”, with the interval "
-        "of the bootstrap over dates. The bars start at zero."
+        f"{score_name(score)} (lower is better) over the region “{region}”"
+        f"{_with_interval(table)}. The bars start at zero."
     )
     if any(_far_off(block["value"]) for _, block in blocks):
         caption += f" Bars beyond {OFF_SCALE:g} times the median are cut off."
@@ -222,8 +243,9 @@ def spread_skill(scores: pd.DataFrame, colours: Mapping[str, str] | None = None)
     )
     caption = (
         f"Root of the mean variance over the root-mean-square error of the mean, region "
-        f"“{region}”, with the interval of the bootstrap over dates. In a calibrated forecast "
-        "the ratio is one."
+        f"“{region}”{_with_interval(table)}. The variance of M members is multiplied by "
+        "(M + 1) / M, which allows for the error of a mean of so few. In a calibrated forecast the "
+        "ratio is one."
     )
     return Figure(style.png_of(figure), alt + ".", caption)
 
@@ -329,14 +351,20 @@ def training_curve(history: pd.DataFrame, *, label: str = "", units: str = "") -
     if label:
         style.heading(ax, label)
     ax.plot(history["epoch"], history["train"], color=style.PALETTE[5], label="training")
-    ax.plot(history["epoch"], history["valid"], color=style.PALETTE[1], label="validation")
-    words = ""
+    words = "There were no dates to validate on."
     if history["valid"].notna().any():
+        ax.plot(history["epoch"], history["valid"], color=style.PALETTE[1], label="validation")
         best = history.iloc[int(np.nanargmin(history["valid"].astype(float)))]
         ax.plot(best["epoch"], best["valid"], "o", color=style.PALETTE[1], label="best epoch")
-        words = f"Best validation loss {number(best['valid'])} at epoch {int(best['epoch'])}."
+        words = f"Best validation loss {number(best['valid'])} at epoch {int(best['epoch'])}"
+        if best["epoch"] == history["epoch"].max():
+            words += (
+                ", the last one: training ended by the number of epochs, not by patience, and more "
+                "epochs might have gained more"
+            )
+        words += "."
     ax.legend(frameon=False, fontsize=9)
     ax.set_xlabel("Epoch", fontsize=9.5)
     ax.set_ylabel(style.literal(with_units("Loss", units)), fontsize=9.5)
-    alt = f"Loss by epoch{f' of {label}' if label else ''}, training and validation. {words}"
-    return Figure(style.png_of(figure), alt, f"Loss by epoch. {words}".strip())
+    alt = f"Loss by epoch{f' of {label}' if label else ''}. {words}"
+    return Figure(style.png_of(figure), alt, f"Loss by epoch. {words}")

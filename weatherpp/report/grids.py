@@ -23,6 +23,9 @@ Floats = NDArray[np.float64]
 PLATE = ccrs.PlateCarree()
 # Wider than this, in degrees, coarse shapes are enough.
 FINE_SHAPES_UP_TO = 70.0
+# An area that reaches as near to a pole as this, and not far over the equator, is seen from above.
+POLAR_FROM, OVER_EQUATOR = 80.0, 10.0
+THIN = 10.0  # longest side of a map over the shortest
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,12 @@ class Area:
     south: float
     north: float
     scale: Literal["110m", "50m"]
-    whole_globe: bool = False
+    outline: Literal["box", "globe", "circle"] = "box"
+
+    @property
+    def whole_globe(self) -> bool:
+        """Whether all of the Earth is shown."""
+        return self.outline == "globe"
 
     @property
     def aspect(self) -> float:
@@ -103,22 +111,42 @@ def _edges(centres: Floats) -> Floats:
 
 
 def area_of(field: xr.DataArray, cyclic: bool | None = None) -> Area:
-    """Area and projection that suit a field: Robinson for the globe, else by place and extent."""
+    """Area and projection that suit a field.
+
+    The globe in Robinson's projection; an area around a pole, or a sector that reaches one,
+    stereographic; one of middle latitudes in Lambert's conformal; others, near the equator or a
+    band around the Earth, plainly in longitude and latitude. Projected grids and stations in
+    Lambert's equal-area projection centred on them.
+    """
     kind = kind_of(field)
     if kind == "latlon":
         grid = latlon_grid(field, cyclic)
-        lats = np.sort(grid.latitudes)
-        edges = np.clip(_edges(lats), -90, 90)
+        edges = np.clip(_edges(np.sort(grid.latitudes)), -90, 90)
         if grid.cyclic and edges[-1] - edges[0] > 120:
             world: Any = ccrs.Robinson()
             (west, east), (south, north) = world.x_limits, world.y_limits
-            return Area(world, west, east, south, north, "110m", whole_globe=True)
+            return Area(world, west, east, south, north, "110m", "globe")
         span = _edges(grid.offsets)
         west, width = float(grid.west + span[0]), min(float(span[-1] - span[0]), 360.0)
-        return _box_area(west, width, float(edges[0]), float(edges[-1]))
+        return _box_area(west, 360.0 if grid.cyclic else width, float(edges[0]), float(edges[-1]))
     lons = np.asarray(field["longitude"].values, dtype=float).ravel()
     lats = np.asarray(field["latitude"].values, dtype=float).ravel()
-    return _cloud_area(lons, lats, margin=0.02 if kind == "projected" else 0.12)
+    return area_around(lons, lats, margin=0.02 if kind == "projected" else 0.12)
+
+
+def area_within(north: float, south: float, west: float, east: float) -> Area:
+    """Area of a box in degrees; ``west`` may be larger than ``east``, or negative.
+
+    Raises
+    ------
+    InputError
+        It is no box.
+    """
+    if not -90 <= south < north <= 90 or not np.isfinite([west, east]).all() or west == east:
+        raise InputError(
+            f"north {north:g}, south {south:g}, west {west:g}, east {east:g} enclose no area"
+        )
+    return _box_area(west, (east - west) % 360 or 360.0, south, north)
 
 
 def _scale(width: float, height: float) -> Literal["110m", "50m"]:
@@ -126,27 +154,68 @@ def _scale(width: float, height: float) -> Literal["110m", "50m"]:
 
 
 def _box_area(west: float, width: float, south: float, north: float) -> Area:
-    """Area of a latitude/longitude box: Lambert equal-area away from the equator if not wide."""
+    """Area of a latitude/longitude box in the projection that suits it."""
     middle = (west + width / 2 + 180) % 360 - 180
     scale = _scale(width, north - south)
-    if abs(south + north) / 2 >= 25 and width <= 120:
-        projection = ccrs.LambertAzimuthalEqualArea(middle, (south + north) / 2)
-        # the outline bends, so its extremes may lie anywhere along the sides
-        along = np.linspace(0, 1, 60)
-        lons = west + width * np.concatenate([along, along, 0 * along, 0 * along + 1])
-        lats = south + (north - south) * np.concatenate([0 * along, 0 * along + 1, along, along])
-        points = projection.transform_points(PLATE, lons, lats)
-        (x0, y0), (x1, y1) = points[:, :2].min(axis=0), points[:, :2].max(axis=0)
-        return Area(projection, x0, x1, y0, y1, scale)
-    flat = ccrs.PlateCarree(central_longitude=middle)
-    return Area(flat, -width / 2, width / 2, south, north, scale)
+    centre = (south + north) / 2
+    poleward, other = (north, south) if centre > 0 else (-south, -north)
+    # narrow sectors that go far to the equator would be bent out of shape
+    polar = poleward >= POLAR_FROM and other >= (-OVER_EQUATOR if width > 120 else 40.0)
+    if polar:
+        projection: Any = (ccrs.NorthPolarStereo if centre > 0 else ccrs.SouthPolarStereo)(
+            0.0 if width == 360 else middle
+        )
+        if width == 360:
+            edge = south if centre > 0 else north
+            radius = float(np.abs(projection.transform_point(0.0, edge, PLATE)).max())
+            return Area(projection, -radius, radius, -radius, radius, scale, "circle")
+    elif abs(centre) >= 25 and width <= 120:
+        sixth = (north - south) / 6
+        projection = ccrs.LambertConformal(
+            middle,
+            centre,
+            standard_parallels=(south + sixth, north - sixth),
+            cutoff=-30 if centre > 0 else 30,
+        )
+    else:
+        flat = ccrs.PlateCarree(central_longitude=middle)
+        return _seen(flat, (-width / 2, width / 2, south, north), scale)
+    # the outline bends, so its extremes may lie anywhere along the sides
+    along, zero = np.linspace(0, 1, 60), np.zeros(60)
+    lons = west + width * np.concatenate([along, along, zero, zero + 1])
+    lats = south + (north - south) * np.concatenate([zero, zero + 1, along, along])
+    points = projection.transform_points(PLATE, lons, lats)
+    (x0, y0), (x1, y1) = points[:, :2].min(axis=0), points[:, :2].max(axis=0)
+    return _seen(projection, (float(x0), float(x1), float(y0), float(y1)), scale)
 
 
-def _cloud_area(lons: Floats, lats: Floats, margin: float) -> Area:
-    """Area around scattered points, in Lambert's equal-area projection centred on them."""
+def _seen(
+    projection: Any, sides: tuple[float, float, float, float], scale: Literal["110m", "50m"]
+) -> Area:
+    """Area with room around one that is too thin to be seen, such as a single row of cells."""
+    west, east, south, north = sides
+    wide, high = east - west, north - south
+    more_high, more_wide = max(wide / THIN - high, 0) / 2, max(high / THIN - wide, 0) / 2
+    south, north = south - more_high, north + more_high
+    return Area(projection, west - more_wide, east + more_wide, south, north, scale)
+
+
+def area_around(lons: Floats, lats: Floats, margin: float) -> Area:
+    """Area around scattered points, in Lambert's equal-area projection centred on them.
+
+    Parameters
+    ----------
+    margin
+        On each side, as a fraction of the extent.
+
+    Raises
+    ------
+    InputError
+        No point has a valid place.
+    """
     good = np.isfinite(lons) & np.isfinite(lats)
     if not good.any():
-        raise InputError("a field to map has no valid latitude and longitude")
+        raise InputError("what is to map has no valid latitude and longitude")
     lons, lats = lons[good], lats[good]
     # the mean direction, because a mean of longitudes fails at Greenwich or the dateline
     lam, phi = np.radians(lons), np.radians(lats)
@@ -161,7 +230,7 @@ def _cloud_area(lons: Floats, lats: Floats, margin: float) -> Area:
     return Area(projection, x0, x1, y0, y1, _scale(degrees, degrees))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _pixel_places(area: Area, width: int, height: int) -> tuple[Floats, Floats]:
     """Longitude and latitude of each pixel's centre, top row first; NaN off the globe."""
     x = area.west + (np.arange(width) + 0.5) / width * (area.east - area.west)
@@ -190,15 +259,53 @@ def on_pixels(
     smooth
         Interpolate between grid points (for contour lines) instead of showing each cell as it is.
     """
-    grid = latlon_grid(field, cyclic)
+    latitudes, longitudes = (
+        np.asarray(field[name].values, dtype=float) for name in ("latitude", "longitude")
+    )
     values = np.asarray(field.transpose("latitude", "longitude").values, dtype=float)
-    values, lats = values[:, grid.order], grid.latitudes
-    if lats.size > 1 and lats[0] > lats[-1]:
-        values, lats = values[::-1], lats[::-1]
-    offsets = grid.offsets
+    row, column = _cells(latitudes.tobytes(), longitudes.tobytes(), area, width, height, cyclic)
+    grid = latlon_grid(field, cyclic)
+    values = values[:, grid.order]
+    if latitudes.size > 1 and latitudes[0] > latitudes[-1]:
+        values = values[::-1]
     if grid.cyclic:
         values = np.concatenate([values, values[:, :1]], axis=1)
-        offsets = np.append(offsets, 360.0)
+    outside = np.isnan(row)
+    if not smooth:
+        near = np.nan_to_num(np.rint(np.stack([row, column]))).astype(np.intp)
+        return np.where(outside, np.nan, values[near[0], near[1]])
+    interpolate: Any = ndimage.map_coordinates  # its stubs know no plain float arrays
+    out: Floats = interpolate(
+        values, np.nan_to_num(np.stack([row, column])), order=1, mode="nearest", prefilter=False
+    )
+    out[outside] = np.nan
+    return out
+
+
+@lru_cache(maxsize=8)
+def _cells(
+    latitudes: bytes,
+    longitudes: bytes,
+    area: Area,
+    width: int,
+    height: int,
+    cyclic: bool | None,
+) -> tuple[Floats, Floats]:
+    """Row from the south and column from the west at each pixel, as fractions; NaN outside.
+
+    The panels of a figure share one grid, so this is done once for all of them.
+    """
+    lats, lons = (np.frombuffer(part) for part in (latitudes, longitudes))
+    grid = latlon_grid(
+        xr.DataArray(
+            np.empty((lats.size, lons.size)),
+            dims=("latitude", "longitude"),
+            coords={"latitude": lats, "longitude": lons},
+        ),
+        cyclic,
+    )
+    lats = lats[::-1] if lats.size > 1 and lats[0] > lats[-1] else lats
+    offsets = np.append(grid.offsets, 360.0) if grid.cyclic else grid.offsets
     lon, lat = _pixel_places(area, width, height)
     row, inside_lat = _position(lats, lat)
     # degrees east of half a cell before the first column, so that this half cell counts as inside
@@ -206,13 +313,9 @@ def on_pixels(
     column, inside_lon = _position(offsets, (lon - grid.west + lead) % 360 - lead)
     if np.isfinite(lats).all() and lats[-1] - lats[0] > 120:
         inside_lat = np.isfinite(lat)  # a global grid's last row reaches to the pole
-    coordinates = np.stack([np.nan_to_num(row), np.nan_to_num(column)])
-    interpolate: Any = ndimage.map_coordinates  # its stubs know no plain float arrays
-    out: Floats = interpolate(
-        values, coordinates, order=1 if smooth else 0, mode="nearest", prefilter=False
-    )
-    out[~(inside_lat & inside_lon)] = np.nan
-    return out
+    outside = ~(inside_lat & inside_lon)
+    row[outside] = column[outside] = np.nan
+    return row, column
 
 
 def _position(centres: Floats, at: Floats) -> tuple[Floats, NDArray[np.bool_]]:
@@ -235,30 +338,6 @@ def bounds(area: Area) -> tuple[float, float, float, float]:
     reach = float(np.nanmax(np.abs(east))) + room
     if max(abs(south), abs(north)) >= 90:  # meridians meet within the area
         reach = 180.0
-    reach = min(reach, 180.0)
+    # not quite around: what ends on the map's edge must not be put at the opposite one
+    reach = min(reach, 180.0 - 1e-4)
     return middle - reach, middle + reach, max(south, -90.0), min(north, 90.0)
-
-
-@lru_cache(maxsize=16)
-def graticule(area: Area) -> tuple[tuple[Floats, Floats], ...]:
-    """Meridians and parallels as lines in the map's coordinates, broken where they would jump.
-
-    cartopy's own lines are clipped exactly, which takes longer than all the rest of a map.
-    """
-    if area.whole_globe:
-        step = 30.0
-    else:
-        wide = abs(area.east - area.west)
-        degrees = wide if isinstance(area.projection, ccrs.PlateCarree) else wide / 111e3
-        step = next((s for s in (1.0, 2.0, 5.0, 10.0, 20.0) if degrees / s <= 8), 30.0)
-    fine = np.linspace(-180, 180, 721)
-    parallels = [(fine, np.full(fine.size, lat)) for lat in np.arange(-90 + step, 90, step)]
-    meridians = [(np.full(fine.size, lon), fine / 2) for lon in np.arange(-180, 180, step)]
-    lines = []
-    for lon, lat in parallels + meridians:
-        points = area.projection.transform_points(PLATE, lon, lat)
-        x, y = points[:, 0], points[:, 1]
-        jump = np.hypot(np.diff(x), np.diff(y)) > (area.east - area.west) / 2
-        x[1:][jump] = np.nan
-        lines.append((x, y))
-    return tuple(lines)

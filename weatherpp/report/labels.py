@@ -18,7 +18,8 @@ SCORE_NAMES = {
     "crps": "CRPS",
     "rmse": "RMSE",
     "mae": "MAE",
-    "bias": "Bias",
+    "bias": "Mean bias",
+    "local_bias": "Local bias",
     "spread_rmse": "RMSE of the spread",
     "spread_skill": "Spread / error",
 }
@@ -61,13 +62,55 @@ def sentence_case(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def plain_name(field: xr.DataArray) -> str:
+    """Long name and pressure level of a field, to stand within a sentence."""
+    name = str(field.attrs.get("long_name") or field.name or "field")
+    level = _scalar(field, "level")
+    level = field.attrs.get("level") if level is None else level
+    return name if level is None else f"{name} at {float(level):g} hPa"
+
+
 def field_name(field: xr.DataArray) -> str:
-    """Long name and pressure level of a field."""
-    name = sentence_case(str(field.attrs.get("long_name") or field.name or "field"))
-    level = field.coords.get("level")
-    if level is not None and level.size == 1:
-        return f"{name} at {float(level):g} hPa"
-    return name
+    """Long name and pressure level of a field, to stand alone."""
+    return sentence_case(plain_name(field))
+
+
+def spread_name(field: xr.DataArray) -> str:
+    """Name of a field's spread, whether or not the field is called a spread already."""
+    name = plain_name(field)
+    return name if name.lower().startswith("spread of") else f"spread of {name}"
+
+
+def window_text(field: xr.DataArray) -> str:
+    """What time an amount or an extreme holds for: ``in the 6 hours before``.
+
+    Empty for values of one moment, and where the long name says it.
+    """
+    window = field.attrs.get("window")
+    if "before" in str(field.attrs.get("long_name", "")):
+        return ""
+    if window is not None:
+        hours = pd.Timedelta(str(window)).total_seconds() / 3600
+        return "in the hour before" if hours == 1 else f"in the {hours:g} hours before"
+    since_start = field.attrs.get("accumulation") == "since_start"
+    return "since the start of the forecast" if since_start else ""
+
+
+def origin_text(field: xr.DataArray) -> str:
+    """A mark for fields of an embedded atmosphere, told from the attribute ``source``.
+
+    It is the attribute of the archive; values of real data give an empty text.
+    """
+    source = str(field.attrs.get("source", ""))
+    made_here = source.startswith(("weatherpp.twin", "weatherpp.speedy"))
+    return "embedded atmosphere, synthetic" if made_here else ""
+
+
+def headline(field: xr.DataArray, name: str = "") -> str:
+    """Title of a figure of a field: name, level, window, and a mark if it is synthetic."""
+    title = " ".join(filter(None, (name or field_name(field), window_text(field))))
+    origin = origin_text(field)
+    return f"{title} [{origin}]" if origin else title
 
 
 def moment(value: Any) -> str:
@@ -88,18 +131,47 @@ def members_text(members: Any) -> str:
 
 def time_text(field: xr.DataArray) -> str:
     """When a field is valid, and from which start, as far as its coordinates say."""
-    time = _scalar(field, "time")
-    step = _scalar(field, "step")
-    valid = _scalar(field, "valid_time")
-    if valid is None and time is not None:
-        valid = time if step is None else np.datetime64(time) + np.timedelta64(step)
+    valid, lead = _times(field)
     if valid is None or pd.isna(valid):
         return ""
     text = f"Valid {moment(valid)}"
-    if time is not None and step is not None:
-        hours = pd.Timedelta(step).total_seconds() / 3600
-        text += f" ({lead_text(hours)} forecast started {moment(time)})"
+    if lead is not None:
+        text += f" ({lead_text(lead)} forecast started {moment(_scalar(field, 'time'))})"
     return text
+
+
+def short_time(field: xr.DataArray) -> str:
+    """Valid and lead time of one panel among others: ``Tue 3 Mar 2020, 12:00 UTC, 48 h``."""
+    valid, lead = _times(field)
+    if valid is None or pd.isna(valid):
+        return ""
+    time = pd.Timestamp(valid)
+    text = f"{time:%a} {time.day} {time:%b %Y, %H:%M} UTC"
+    return text if lead is None else f"{text}, {lead_text(lead)}"
+
+
+def place_text(field: xr.DataArray) -> str:
+    """Where a series is from: its station, or its latitude and longitude."""
+    station = _scalar(field, "station")
+    lat, lon = (_scalar(field, name) for name in ("latitude", "longitude"))
+    parts = [] if station is None else [f"station {station}"]
+    if lat is not None and lon is not None:
+        east = (float(lon) + 180) % 360 - 180
+        parts.append(
+            f"{abs(float(lat)):.4g}° {'S' if lat < 0 else 'N'}, "
+            f"{abs(east):.4g}° {'W' if east < 0 else 'E'}"
+        )
+    return ", ".join(parts)
+
+
+def _times(field: xr.DataArray) -> tuple[Any, float | None]:
+    """Valid time, and the lead time in hours; None for what is not known."""
+    time, step, valid = (_scalar(field, name) for name in ("time", "step", "valid_time"))
+    if valid is None and time is not None:
+        valid = time if step is None else np.datetime64(time) + np.timedelta64(step)
+    if time is None or step is None:
+        return valid, None
+    return valid, pd.Timedelta(step).total_seconds() / 3600
 
 
 def _scalar(field: xr.DataArray, name: str) -> Any:

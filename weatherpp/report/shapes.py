@@ -68,6 +68,17 @@ def outlines(kind: str, area: Area) -> MplPath:
     return MplPath.make_compound_path(*paths) if paths else MplPath(np.empty((0, 2)))
 
 
+@lru_cache(maxsize=16)
+def frame_of(area: Area) -> MplPath | None:
+    """Outline of a round map in its own coordinates; None if it is a rectangle."""
+    if area.outline == "globe":
+        return MplPath(shapely.get_coordinates(area.projection.boundary), closed=True)
+    if area.outline == "circle":
+        turn = np.linspace(0, 2 * np.pi, 361)
+        return MplPath(area.east * np.column_stack([np.cos(turn), np.sin(turn)]), closed=True)
+    return None
+
+
 def _paths(piece: Any, area: Area) -> list[MplPath]:
     """Paths of a line, or of a polygon's rings, outer and inner ones in opposite directions."""
     if piece.geom_type == "Polygon":

@@ -7,15 +7,22 @@ drawn from several threads.
 from __future__ import annotations
 
 import io
+import re
+import textwrap
+import threading
 from collections.abc import Iterable
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure as MplFigure
 from PIL import Image
 
+FORMATS = ("png", "svg", "pdf")
 DPI = 150
 INK = "#1b2530"
 FAINT = "#6b7784"
@@ -43,6 +50,27 @@ def png_of(figure: MplFigure) -> bytes:
     return buffer.getvalue()
 
 
+_VECTORS = threading.Lock()
+
+
+def image_of(figure: MplFigure, file_format: str) -> bytes:
+    """A figure as ``png``, ``svg`` or ``pdf``; the same figure gives the same bytes.
+
+    Lines and text of SVG and PDF stay lines and text (in SVG as outlines, so that they look the
+    same everywhere), fields are images within.
+    """
+    if file_format == "png":
+        return png_of(figure)
+    # identifiers in SVG are random, and fonts in PDF are of a type that journals refuse, but for
+    # these settings; they are of the whole process, so vector files are made one at a time
+    stable: Any = {"svg.hashsalt": "weatherpp", "pdf.fonttype": 42}
+    undated = {"Date": None} if file_format == "svg" else {"CreationDate": None}
+    buffer = io.BytesIO()
+    with _VECTORS, mpl.rc_context(stable):
+        figure.savefig(buffer, format=file_format, metadata=undated)
+    return buffer.getvalue()
+
+
 def colours_of(methods: Iterable[str]) -> dict[str, str]:
     """Colour for each method, in order of first appearance."""
     names = list(dict.fromkeys(str(method) for method in methods))
@@ -60,6 +88,22 @@ def plain_axes(ax: Axes, *, grid: str = "x") -> None:
     ax.grid(axis=grid, color=GRID, linewidth=0.8)  # type: ignore[arg-type]
 
 
+def date_axis(ax: Axes, dates: pd.DatetimeIndex, most: int) -> None:
+    """Few ticks at round dates, days with their month, whose year the figure tells elsewhere."""
+    if len(dates) == 1:
+        ax.set_xticks(dates.to_numpy(), [f"{dates[0]:%d %b}"])
+        return
+    locator: Any = AutoDateLocator(maxticks=most)  # type: ignore[no-untyped-call]
+    formatter: Any = ConciseDateFormatter(  # type: ignore[no-untyped-call]
+        locator,
+        formats=["%Y", "%b %Y", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S"],
+        zero_formats=["", "%b %Y", "%d %b", "%d %b", "%H:%M", "%H:%M"],
+        show_offset=False,
+    )
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(formatter)
+
+
 def literal(text: str, most: int = 110) -> str:
     """Text as it is for Matplotlib, which would else set what stands between dollars as maths.
 
@@ -70,8 +114,33 @@ def literal(text: str, most: int = 110) -> str:
     return short.replace("$", r"\$")
 
 
+def wrapped(text: str, inches: float, size: float, most: int = 3) -> str:
+    """Text broken to a width, each of its lines to so many at most; for a font size in points.
+
+    What stands in brackets stays together where it can.
+    """
+    count = max(12, int(inches * 72 / (0.57 * size)))  # letters of a usual width
+    tied = re.sub(r"\([^()]*\)", lambda part: part[0].replace(" ", "\u00a0"), text)
+    lines = [
+        part
+        for line in tied.splitlines()
+        for part in textwrap.wrap(line, count, max_lines=most, placeholder=" …")
+    ]
+    return literal("\n".join(lines), 1000)
+
+
 def heading(ax: Axes, text: str, **kwargs: Any) -> None:
     """Left-aligned title of a panel."""
-    ax.set_title(
-        literal(text, 60), loc="left", fontsize=10.5, fontweight="bold", color=INK, **kwargs
-    )
+    lines = "\n".join(literal(line, 60) for line in text.splitlines())
+    ax.set_title(lines, loc="left", fontsize=10.5, fontweight="bold", color=INK, **kwargs)
+
+
+def title_lines(text: str, width: float) -> list[str]:
+    """Lines that a title takes in a figure so many inches wide."""
+    return wrapped(text, width - 0.2, 10.5).splitlines()
+
+
+def title(figure: MplFigure, text: str) -> None:
+    """Left-aligned title of a figure, in as many lines as its width asks for."""
+    words = "\n".join(title_lines(text, figure.get_figwidth()))
+    figure.suptitle(words, x=0.01, ha="left", fontsize=10.5, color=INK)

@@ -19,7 +19,7 @@ from weatherpp.report.labels import (
     score_name,
     units_text,
 )
-from weatherpp.report.tables import kindest_gains, known, lead_score, main_region
+from weatherpp.report.tables import kindest_gains, known, lead_score, main_region, of_main_region
 from weatherpp.verify.table import LIMIT
 
 
@@ -52,6 +52,7 @@ def summary(
     if claims:
         paragraphs.append(claims_sentence(claims))
     targets = list(dict.fromkeys([*scores["target"], *gains["target"]]))
+    gains = of_main_region(gains)
     for target in targets:
         own_scores = scores[scores["target"] == target]
         of_target = known(gains[gains["target"] == target], "gain")

@@ -91,6 +91,8 @@ def _content_config(config: TwinConfig) -> dict[str, Any]:
         "first_year": config.first_year,
         "limit_dates": config.number_of_limit_dates,
         "limit_members": config.limit_members,
+        # archives without it are what they always were
+        **({"longest": config.longest} if config.longest > settings.STEP_HOURS[-1] else {}),
     }
 
 
@@ -107,13 +109,13 @@ def _create(store: Path, config: TwinConfig) -> None:
     transform = Transform(settings.FORECAST.truncation, settings.FORECAST.nlon)
     times = initial_times(config).ravel()
     dates = dates_per_chunk(config)
-    create_group(store, "forecast", transform, times, config.members, dates)
+    create_group(store, "forecast", transform, times, config.members, dates, config.steps)
     chosen = limit_dates(config)
     if chosen:
         limit_times = np.array([initial_times(config)[index] for index in chosen])
-        create_group(store, "limit", transform, limit_times, config.limit_members, 1)
-    valid = np.sort(valid_times(config).ravel())
-    create_group(store, "analysis", transform, valid, None, dates * len(settings.STEP_HOURS))
+        create_group(store, "limit", transform, limit_times, config.limit_members, 1, config.steps)
+    valid = np.sort(valid_times(config, config.steps).ravel())
+    create_group(store, "analysis", transform, valid, None, dates * len(config.steps))
     write_static(store, transform)
 
 
@@ -127,7 +129,7 @@ def _write_block(
 ) -> None:
     """Make the years (counted from 0) of one block and write them into the store."""
     numbers = [config.first_year + year for year in years]
-    block = Block(numbers, config.seed, config.members, device)
+    block = Block(numbers, config.seed, config.members, device, config.steps)
     limit: dict[int, list[int]] = {}
     for year, date in limit_dates(config):
         if year in years:

@@ -147,8 +147,9 @@ def ensemble_rows(forecast: xr.Dataset, analysis: xr.Dataset, name: str) -> Rows
     for variable, level, unit, factor in (("z", 500, "m", GRAVITY), ("t", 650, "K", 1.0)):
         for band, south, north in bands:
             values = spread_error(forecast, analysis, variable, level, south, north)
-            for hours, (spread, error, _) in zip(settings.STEP_HOURS, values, strict=True):
-                label = f"{name} {variable}{level}{band} {hours} h"
+            steps = forecast["step"].values / np.timedelta64(1, "h")
+            for hours, (spread, error, _) in zip(steps, values, strict=True):
+                label = f"{name} {variable}{level}{band} {hours:g} h"
                 rows.append((f"{label}: error of the mean", error / factor, unit))
                 rows.append((f"{label}: spread / error", spread / error, ""))
     return rows

@@ -151,12 +151,19 @@ class Block:
         As in :class:`weatherpp.twin.settings.TwinConfig`.
     device
         Where to integrate.
+    steps
+        Lead times in hours; the second analysis is at one of them.
     """
 
     def __init__(
-        self, years: list[int], seed: int, members: int, device: torch.device | str
+        self,
+        years: list[int],
+        seed: int,
+        members: int,
+        device: torch.device | str,
+        steps: tuple[int, ...] = settings.STEP_HOURS,
     ) -> None:
-        self.years, self.seed, self.members = years, seed, members
+        self.years, self.seed, self.members, self.steps = years, seed, members, steps
         self.truth, self.model = build_models(device)
         self._perfect: QGModel | None = None
         self.cycle = settings.CYCLE
@@ -184,11 +191,11 @@ class Block:
         psi = run_batched(self.truth, psi, 24 * settings.SPINUP_DAYS)
         for _ in range(dates):
             initial, truncated = psi, [self.truncated(psi)]
-            for start, stop in zip(settings.STEP_HOURS, settings.STEP_HOURS[1:], strict=False):
+            for start, stop in zip(self.steps, self.steps[1:], strict=False):
                 psi = run_batched(self.truth, psi, stop - start)
                 truncated.append(self.truncated(psi))
             yield Truth(initial, truncated)
-            psi = run_batched(self.truth, psi, settings.INTERVAL_HOURS - settings.STEP_HOURS[-1])
+            psi = run_batched(self.truth, psi, settings.INTERVAL_HOURS - self.steps[-1])
 
     def analyse(self, background: Tensor, truth: Tensor) -> Tensor:
         """Analysis of all members; see :class:`weatherpp.twin.settings.Cycle`.
@@ -223,7 +230,7 @@ class Block:
         limit_members
             Members of the limit.
         """
-        assert self.cycle.second_hours == settings.STEP_HOURS[-1]
+        second = self.steps.index(self.cycle.second_hours)
         rest = settings.INTERVAL_HOURS - self.cycle.second_hours
         warmup = self.cycle.warmup_dates
         background: Tensor | None = None
@@ -238,13 +245,13 @@ class Block:
                 for year in limit.get(date, [])
             }
             states = [analysis]
-            for start, stop in zip(settings.STEP_HOURS, settings.STEP_HOURS[1:], strict=False):
+            for start, stop in zip(self.steps, self.steps[1:], strict=False):
                 states.append(self.forecast(states[-1], stop - start))
             if date >= 0:
                 years = (len(self.years), self.members)
                 forecast = torch.unflatten(torch.stack(states, dim=6), -1, years)
                 yield Output(date, forecast, torch.stack(truth.truncated, dim=6), perfect)
-            background = self.forecast(self.analyse(states[-1], truth.truncated[-1]), rest)
+            background = self.forecast(self.analyse(states[second], truth.truncated[second]), rest)
 
     def forecast(self, psi: Tensor, hours: int) -> Tensor:
         """Integrate all members, the perturbed ones with stochastic forcing.
@@ -293,6 +300,6 @@ class Block:
         error = members[..., :1] - self.truncated(truth[..., year : year + 1])
         change = self.truth.transform.resample(error + perturbed @ weights, self.model.transform)
         states = [truth[..., year : year + 1] + change]
-        for start, stop in zip(settings.STEP_HOURS, settings.STEP_HOURS[1:], strict=False):
+        for start, stop in zip(self.steps, self.steps[1:], strict=False):
             states.append(run_batched(self._perfect, states[-1], stop - start))
         return self.truncated(torch.stack(states, dim=6))

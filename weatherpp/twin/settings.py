@@ -35,6 +35,7 @@ class TwinConfig(BaseModel):
     first_year: int = Field(default=2001, ge=1700, le=2050)
     limit_dates: int | None = Field(default=None, ge=0)
     limit_members: int = Field(default=50, ge=2, le=200)
+    longest: Literal[48, 72] = Field(default=48, description="lead time, hours")
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
     @property
@@ -46,6 +47,11 @@ class TwinConfig(BaseModel):
     def number_of_dates(self) -> int:
         """Initial dates in each year."""
         return self.dates_per_year if self.dates_per_year is not None else DATES_PER_YEAR
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Lead times in hours."""
+        return (*STEP_HOURS, *([self.longest] if self.longest > STEP_HOURS[-1] else []))
 
     @property
     def number_of_limit_dates(self) -> int:

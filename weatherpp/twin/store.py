@@ -53,9 +53,11 @@ def initial_times(config: Dates) -> NDArray[np.datetime64]:
     return np.asarray(np.array(first)[:, None] + offsets.astype("timedelta64[ns]"))
 
 
-def valid_times(config: Dates) -> NDArray[np.datetime64]:
+def valid_times(
+    config: Dates, hours: tuple[int, ...] = settings.STEP_HOURS
+) -> NDArray[np.datetime64]:
     """Valid times, shape (year, date, step), datetime64[ns] UTC."""
-    steps = np.array(settings.STEP_HOURS, dtype="timedelta64[h]").astype("timedelta64[ns]")
+    steps = np.array(hours, dtype="timedelta64[h]").astype("timedelta64[ns]")
     return np.asarray(initial_times(config)[..., None] + steps)
 
 
@@ -76,10 +78,11 @@ def create_group(
     times: NDArray[np.datetime64],
     members: int | None,
     dates: int,
+    hours: tuple[int, ...] = settings.STEP_HOURS,
 ) -> None:
     """Write coordinates, attributes and empty arrays of a group.
 
-    ``members`` None: an analysis; ``dates``: dates in a chunk.
+    ``members`` None: an analysis; ``dates``: dates in a chunk; ``hours``: lead times.
     """
     sizes: dict[str, int] = {"latitude": transform.nlat, "longitude": transform.nlon}
     coords: dict[str, Any] = {
@@ -94,7 +97,7 @@ def create_group(
         chunks = {"valid_time": dates}
     else:
         dims = ("time", "step", "number", "level", "latitude", "longitude")
-        steps = np.array(settings.STEP_HOURS, dtype="timedelta64[h]").astype("timedelta64[ns]")
+        steps = np.array(hours, dtype="timedelta64[h]").astype("timedelta64[ns]")
         coords |= {"time": times, "step": steps, "number": np.arange(members)}
         coords["valid_time"] = (("time", "step"), times[:, None] + steps)
         chunks = {"time": dates, "step": steps.size, "number": members}
@@ -153,10 +156,11 @@ class Writer:
         self.root = zarr.open_group(store, mode="r+")
         self.pending: list[Output] = []
         self.size = dates_per_chunk(config)
-        order = np.argsort(valid_times(config).ravel(), kind="stable")
+        valid = valid_times(config, config.steps)
+        order = np.argsort(valid.ravel(), kind="stable")
         rank = np.empty_like(order)
         rank[order] = np.arange(order.size)
-        self.rank = rank.reshape(valid_times(config).shape)
+        self.rank = rank.reshape(valid.shape)
         self.limit = {index: row for row, index in enumerate(limit_dates(config))}
 
     def add(self, output: Output) -> None:

@@ -13,6 +13,7 @@ Fortin, V. et al. (2014), J. Hydrometeor. 15, 1708-1713.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Literal, NamedTuple
 
@@ -73,7 +74,17 @@ def per_date(
     """
     if "time" not in score.dims or score.sizes["time"] == 0:
         raise InputError("there is no initial date to average a score over")
-    means = date_means(score, weights, nan_policy)
+    return filled(date_means(score, weights, nan_policy), nan_policy)
+
+
+def filled(means: pd.Series[float], nan_policy: NanPolicy) -> pd.Series[float]:
+    """Without the dates that have no mean.
+
+    Raises
+    ------
+    InputError
+        There is no other date; any such date under ``raise``.
+    """
     empty = means.isna()
     if empty.all() or (nan_policy == "raise" and empty.any()):
         raise InputError(f"{means.name}: no valid point on {means.index[empty][0]}")
@@ -153,6 +164,14 @@ def resample(times: pd.DatetimeIndex, bootstrap: Bootstrap, seed: int = 1) -> ND
     n = len(times)
     if n == 0 or not (times.is_monotonic_increasing and times.is_unique):
         raise InputError("a bootstrap needs sorted, unique initial dates")
+    return _draws(times.as_unit("ns").asi8.tobytes(), bootstrap, seed)
+
+
+@functools.lru_cache(maxsize=16)
+def _draws(stamps: bytes, bootstrap: Bootstrap, seed: int) -> NDArray[np.intp]:
+    """The indices, made once for all scores of the same dates (nanoseconds since 1970)."""
+    times = pd.DatetimeIndex(np.frombuffer(stamps, "M8[ns]"))
+    n = len(times)
     length = max(1, min(bootstrap.block, n // 3))
     blocks = []
     for first, stop in runs_of(times):
@@ -169,10 +188,13 @@ def resample(times: pd.DatetimeIndex, bootstrap: Bootstrap, seed: int = 1) -> ND
     )
     rows = members[drawn].reshape(bootstrap.samples, -1)
     kept = np.argsort(rows < 0, axis=1, kind="stable")[:, :n]
-    return np.take_along_axis(rows, kept, axis=1)
+    out = np.take_along_axis(rows, kept, axis=1)
+    out.setflags(write=False)  # all callers share it
+    return out
 
 
-def _limits(replicates: Array, value: float, dates: int, level: float) -> Interval:
+def limits_of(replicates: Array, value: float, dates: int, level: float) -> Interval:
+    """Percentile interval of resampled values; NaN for too few dates, or values not finite."""
     if dates < FEWEST_DATES or not np.all(np.isfinite(replicates)):
         return Interval(value, np.nan, np.nan)
     low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2])
@@ -190,7 +212,7 @@ def interval(
     array = values.to_numpy(np.float64)
     draws = resample(pd.DatetimeIndex(values.index), bootstrap, seed)
     power = 0.5 if root else 1.0
-    return _limits(
+    return limits_of(
         array[draws].mean(axis=1) ** power,
         float(array.mean() ** power),
         array.size,
@@ -224,7 +246,7 @@ def ratio_interval(
         replicates = (a[draws].mean(axis=1) / b[draws].mean(axis=1)) ** power
         value = np.divide(a.mean(), b.mean()) ** power
     value = float(value) if np.isfinite(value) else np.nan
-    return _limits(replicates, value, a.size, bootstrap.level)
+    return limits_of(replicates, value, a.size, bootstrap.level)
 
 
 def gain_interval(
@@ -241,26 +263,21 @@ def gain_interval(
 
 
 def spread_skill(
-    variance: pd.Series[float],
+    expected: pd.Series[float],
     squared_error: pd.Series[float],
     bootstrap: Bootstrap,
     seed: int = 1,
-    *,
-    members: int | None = None,
 ) -> Interval:
     r"""Ratio of spread to error of the mean; one if calibrated (Fortin et al. 2014).
 
     .. math:: \sqrt{\frac{m+1}{m}\,\overline{s^2}} \Big/ \sqrt{\overline{e^2}}
 
     The spread is the root of the mean variance, not the mean of the standard deviations. The
-    factor allows for the error of a mean over m members.
+    factor, for members alone, allows for the error of a mean over m of them.
 
     Parameters
     ----------
-    variance, squared_error
-        Per-date means; members with the unbiased variance.
-    members
-        m for a distribution of members; None (no factor) for others.
+    expected, squared_error
+        Per-date means; the first of :func:`weatherpp.verify.scores.expected_squared_error`.
     """
-    factor = 1.0 if members is None else (members + 1) / members
-    return ratio_interval(variance * factor, squared_error, bootstrap, seed, root=True)
+    return ratio_interval(expected, squared_error, bootstrap, seed, root=True)

@@ -20,6 +20,7 @@ from scipy import stats
 from weatherpp import distribution
 from weatherpp.errors import InputError
 from weatherpp.families import FAMILIES
+from weatherpp.verify.accumulate import date_blocks
 from weatherpp.verify.kernels import NanPolicy
 from weatherpp.verify.scores import aligned, members_of, pointwise, refuse_nan
 
@@ -87,33 +88,51 @@ def ranks(
         Not aligned, NaN in the forecast or the truth under ``raise``, or no pair is left.
     """
     form, obs = aligned(dist, truth)
-    w = xr.ones_like(obs, dtype=np.float64) if weights is None else weights.broadcast_like(obs)
-    flat = w.transpose(*obs.dims).values.astype(np.float64)
+    dist = dist[list(distribution.FORMS[form])]
+    w = xr.DataArray(1.0) if weights is None else weights
+    if "time" in obs.dims and "time" not in w.dims:
+        parts = [
+            _counts(dist.isel(time=dates).load(), obs.isel(time=dates).load(), w, bins, nan_policy)
+            for dates in date_blocks(dist, obs)
+        ]
+        counts: Array = np.sum(parts, axis=0)
+    else:
+        counts = _counts(dist.load(), obs.load(), w, bins, nan_policy)
+    if not counts.any():
+        raise InputError("rank histogram: no point has both a forecast and a truth")
+    if form == "quantiles":
+        expected = np.diff(np.concatenate([[0.0], dist["quantile"].values, [1.0]]))
+    else:
+        expected = np.full(counts.size, 1 / counts.size)
+    return xr.DataArray(
+        counts / counts.sum(),
+        dims="rank",
+        coords={"rank": np.arange(counts.size), "expected": ("rank", expected)},
+        name="frequency",
+        attrs={
+            "histogram": "PIT" if form in FAMILIES else "rank",
+            "ties": "spread evenly",
+            "nan_policy": nan_policy,
+        },
+    )
+
+
+def _counts(
+    dist: xr.Dataset, obs: xr.DataArray, weights: xr.DataArray, bins: int, nan_policy: NanPolicy
+) -> Array:
+    """Weight that falls in each rank, or bin of the PIT."""
+    form = distribution.form_of(dist)
+    flat = weights.broadcast_like(obs).transpose(*obs.dims).values.astype(np.float64)
     there = obs.notnull()
     for name in distribution.FORMS[form]:
         there &= dist[name].notnull().all([d for d in dist[name].dims if d not in obs.dims])
     if nan_policy == "raise" and not bool(there.all()):
         raise InputError("rank histogram: NaN in the forecast or the truth; select valid points")
     flat = np.where(there.transpose(*obs.dims).values, flat, 0.0)
-    if not flat.any():
-        raise InputError("rank histogram: no point has both a forecast and a truth")
     if form in FAMILIES:
-        counts = _pit_counts(dist, obs, flat, bins)
-        expected = np.full(bins, 1 / bins)
-    else:
-        value = dist["value"].transpose(*obs.dims, distribution.ENSEMBLE_DIM[form]).values
-        counts = _rank_counts(value, obs.values, flat)
-        if form == "members":
-            expected = np.full(counts.size, 1 / counts.size)
-        else:
-            expected = np.diff(np.concatenate([[0.0], dist["quantile"].values, [1.0]]))
-    return xr.DataArray(
-        counts / counts.sum(),
-        dims="rank",
-        coords={"rank": np.arange(counts.size), "expected": ("rank", expected)},
-        name="frequency",
-        attrs={"histogram": "PIT" if form in FAMILIES else "rank", "ties": "spread evenly"},
-    )
+        return _pit_counts(dist, obs, flat, bins)
+    value = dist["value"].transpose(*obs.dims, distribution.ENSEMBLE_DIM[form]).values
+    return _rank_counts(value, obs.values, flat)
 
 
 def random_ranks(

@@ -11,7 +11,8 @@ import pandas as pd
 from weatherpp.errors import ConfigError
 from weatherpp.recipe import Bootstrap, Claim
 from weatherpp.verify.aggregate import Interval
-from weatherpp.verify.table import ROOTS, date_series, kindest, own_estimator, paired_gain
+from weatherpp.verify.gains import paired_gain
+from weatherpp.verify.table import ROOTS, date_series, kindest, own_estimator
 
 
 class Verdict(TypedDict):

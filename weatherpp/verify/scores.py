@@ -128,7 +128,25 @@ def variance(dist: xr.Dataset) -> xr.DataArray:
             raise InputError("one member has no variance; give at least two members")
         ddof = 1 if form == "members" else 0
         out = dist["value"].var(dim, ddof=ddof, dtype=np.float64, skipna=False)
-    return out.rename("variance").assign_attrs(units=f"({units})2")
+    return out.rename("variance").assign_attrs(units=f"({units})2", nan_policy="propagate")
+
+
+def expected_squared_error(dist: xr.Dataset) -> xr.DataArray:
+    """What the squared error of the mean would be on average, were the forecast calibrated.
+
+    The variance; of m members (m + 1) / m times the unbiased one, as their mean errs as well
+    (Fortin, V. et al. (2014), J. Hydrometeor. 15, 1708-1713). float64, units squared.
+
+    Raises
+    ------
+    InputError
+        There is one member only.
+    """
+    out = variance(dist)
+    if distribution.form_of(dist) == "members":
+        m = dist.sizes["number"]
+        out = (out * ((m + 1) / m)).assign_attrs(out.attrs)
+    return out.rename("expected_squared_error")
 
 
 def refuse_nan(score: xr.DataArray, nan_policy: NanPolicy) -> xr.DataArray:
@@ -296,13 +314,15 @@ def error(dist: xr.Dataset, truth: xr.DataArray) -> xr.DataArray:
     """Mean of the distribution minus truth, float64, units of the truth."""
     _, obs = aligned(dist, truth)
     out = mean(dist) - obs.astype(np.float64)
-    return out.rename("error").assign_attrs(units=truth.attrs.get("units", "1"))
+    units = truth.attrs.get("units", "1")
+    return out.rename("error").assign_attrs(units=units, nan_policy="propagate")
 
 
 def squared_error(dist: xr.Dataset, truth: xr.DataArray) -> xr.DataArray:
     """Square of :func:`error`, units squared."""
     out = error(dist, truth) ** 2
-    return out.rename("squared_error").assign_attrs(units=f"({truth.attrs.get('units', '1')})2")
+    attrs = {"units": f"({truth.attrs.get('units', '1')})2", "nan_policy": "propagate"}
+    return out.rename("squared_error").assign_attrs(attrs)
 
 
 def spread_squared_error(dist: xr.Dataset, full_spread: xr.DataArray) -> xr.DataArray:
@@ -322,4 +342,5 @@ def spread_squared_error(dist: xr.Dataset, full_spread: xr.DataArray) -> xr.Data
     _, reference = aligned(dist, full_spread)
     out = (variance(dist) ** 0.5 - reference.astype(np.float64)) ** 2
     units = full_spread.attrs.get("units", "1")
-    return out.rename("spread_squared_error").assign_attrs(units=f"({units})2")
+    attrs = {"units": f"({units})2", "nan_policy": "propagate"}
+    return out.rename("spread_squared_error").assign_attrs(attrs)

@@ -10,19 +10,24 @@ Newey, W. K. and West, K. D. (1987), Econometrica 55, 703-708; (1994), Rev. Econ
 631-653 (number of lags).
 Benjamini, Y. and Hochberg, Y. (1995), J. R. Stat. Soc. B 57, 289-300.
 Wilks, D. S. (2016), Bull. Amer. Meteor. Soc. 97, 2263-2273 (maps; twice the level).
+Datta, D. D. and Du, W. (2012), Int. Finance Discussion Papers 1060, Federal Reserve Board
+(variances of series with gaps).
 """
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from weatherpp.errors import InputError
-from weatherpp.verify.aggregate import FEWEST_DATES
+from weatherpp.verify.aggregate import FEWEST_DATES, runs_of
 from weatherpp.verify.scores import check_aligned
 
 Array = NDArray[np.float64]
@@ -148,6 +153,122 @@ def diebold_mariano(
     out = xr.Dataset(dict(zip(("difference", "statistic", "p_value"), found, strict=True)))
     text = f"Diebold-Mariano, {variance}, {count} lags, {n} dates"
     return out.assign_attrs(test=text, nan_policy=nan_policy)
+
+
+def lags_for(times: pd.DatetimeIndex, lead: pd.Timedelta | None = None) -> int:
+    """Lags for scores of forecasts ``lead`` ahead, started at ``times``.
+
+    :func:`automatic_lags`, but where starts follow each other within the lead time, at least
+    twice as many as follow: the errors of forecasts whose times overlap have parts in common
+    (Diebold and Mariano 1995), and of the autocovariances at these lags at least half must be
+    counted by weights that fall to zero. Always below half the number of dates.
+    """
+    n = len(times)
+    if n < 2:
+        return 0
+    spacing = pd.Timedelta(np.median(np.diff(times.as_unit("ns").asi8)), "ns")
+    overlap = 0 if lead is None else 2 * (math.ceil(lead / spacing) - 1)
+    return max(0, min(max(automatic_lags(n), overlap), (n - 1) // 2))
+
+
+class MeanTest:
+    """Whether a mean over dates differs from zero; fed date by date.
+
+    The Diebold-Mariano test with Newey and West's weights, as :func:`diebold_mariano`, in the
+    memory of 2 ``lags`` + 7 fields however many dates there are. Dates need not be evenly
+    spaced: values on both sides of a gap are not taken as neighbours, and a point has the dates
+    that it has; either is as if zero deviations stood in the gap (Datta and Du 2012), and keeps
+    the variance from being negative.
+
+    Parameters
+    ----------
+    lags
+        Greatest lag of the autocovariance.
+    """
+
+    def __init__(self, lags: int):
+        self.lags = lags
+        self._recent: deque[tuple[Array, NDArray[np.bool_]]] = deque(maxlen=max(lags, 1))
+        self._sums: Array = np.zeros((6, 0))
+        self._shift: Array = np.zeros(0)
+
+    def add(self, difference: ArrayLike, *, gap: bool = False) -> None:
+        """Take in the next date, in order; ``gap``: it does not follow the one before.
+
+        Parameters
+        ----------
+        difference
+            Any shape, the same on all dates; NaN where there is none.
+        """
+        d = np.asarray(difference, np.float64)
+        if self._sums.shape[1:] != d.shape:
+            self._sums, self._shift = np.zeros((6, *d.shape)), np.full(d.shape, np.nan)
+        if gap:
+            self._recent.clear()
+        there = ~np.isnan(d)
+        # from a value of its own order, so that the squares do not cancel
+        self._shift = np.where(np.isnan(self._shift), d, self._shift)
+        x = np.where(there, d - self._shift, 0.0)
+        sums = self._sums
+        sums[0] += there
+        sums[1] += x
+        sums[2] += x * x
+        for lag, (before, was) in enumerate(reversed(self._recent), 1):
+            weight = 2 * (1 - lag / (self.lags + 1))
+            both = there & was
+            sums[3] += weight * x * before
+            sums[4] += weight * np.where(both, x + before, 0.0)
+            sums[5] += weight * both
+        if self.lags:
+            self._recent.append((x, there))
+
+    def result(self) -> tuple[Array, Array]:
+        """Mean, and two-sided p value by Student's t; NaN where there are too few dates.
+
+        A constant that is not zero has a p value of zero, one that is, of one.
+        """
+        count, total, square, products, ends, pairs = self._sums
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = total / count
+            sums = square + products - mean * ends + mean**2 * (pairs - count)
+            # nothing but the shift itself was seen where all squares are zero
+            constant = square == 0
+            variance = np.where(constant, 0.0, np.where(sums > 0, sums, np.nan)) / count
+            centre = mean + self._shift
+            statistic = np.where(constant & (centre == 0), 0.0, centre * np.sqrt(count / variance))
+            p_value = 2 * stats.t.sf(np.abs(statistic), np.maximum(count - 1, 1))
+        return centre, np.where(count < FEWEST_DATES, np.nan, p_value)
+
+
+def equal_means(
+    one: pd.Series[float], two: pd.Series[float], lead: pd.Timedelta | None = None
+) -> float:
+    """p value of the Diebold-Mariano test for two scores by date, which may have gaps.
+
+    Parameters
+    ----------
+    one, two
+        On the same dates, sorted.
+    lead
+        Of the forecasts, see :func:`lags_for`.
+
+    Returns
+    -------
+    NaN for fewer than :data:`weatherpp.verify.aggregate.FEWEST_DATES` dates.
+
+    Raises
+    ------
+    InputError
+        The two have different dates.
+    """
+    if not one.index.equals(two.index):
+        raise InputError("two scores to compare must have the same initial dates")
+    times = pd.DatetimeIndex(one.index)
+    test = MeanTest(lags_for(times, lead))
+    first = {start for start, _ in runs_of(times)}
+    for at, value in enumerate((one - two).to_numpy(np.float64)):
+        test.add(value, gap=at in first)
+    return float(test.result()[1]) if len(times) else np.nan
 
 
 def discoveries(p_value: xr.DataArray, alpha: float = 0.05) -> xr.DataArray:

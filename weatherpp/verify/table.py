@@ -2,9 +2,11 @@
 
 *Per-date table*: one row for each target, method, region, score, estimator and initial date;
 ``value`` is the weighted mean over space. Scores in it: ``crps``, ``error``,
-``squared_error``, ``variance``, ``spread_squared_error`` (so that means over dates are exact;
-roots are taken at the end); ``pairs`` is the number of points it is the mean of. Claims and
-comparisons are computed from it, and can be again.
+``squared_error``, ``variance``, ``expected_squared_error`` (what the squared error would be if
+the forecast were calibrated: the variance, for m members times (m + 1) / m),
+``spread_squared_error`` (so that means over dates are exact; roots are taken at the end);
+``pairs`` is the number of points it is the mean of. Claims and comparisons are computed from it,
+and can be again, see :mod:`weatherpp.verify.gains`.
 
 *Score table*: one row for each number with its interval, see :data:`COLUMNS`.
 """
@@ -24,32 +26,20 @@ from weatherpp.errors import InputError
 from weatherpp.files import partial_name
 from weatherpp.recipe import Bootstrap, Target
 from weatherpp.verify import scores
-from weatherpp.verify.aggregate import (
-    Interval,
-    NanPolicy,
-    gain_interval,
-    interval,
-    per_date,
-    spread_skill,
-)
-from weatherpp.verify.weights import grid_weights
+from weatherpp.verify.accumulate import Accumulated, Key, date_blocks
+from weatherpp.verify.aggregate import Interval, NanPolicy, interval, spread_skill
+from weatherpp.verify.regions import WHOLE
 
 COLUMNS = (
     *("method", "members", "target", "step_hours", "region", "score", "estimator"),
-    *("value", "low", "high", "units", "dates", "pairs"),
+    *("value", "low", "high", "units", "dates", "pairs", "nan_policy"),
 )
 PER_DATE_COLUMNS = ("target", "method", "region", "score", "estimator", "time", "value", "pairs")
-GAIN_COLUMNS = (
-    *("target", "region", "score", "method", "estimator", "reference", "reference_estimator"),
-    *("gain", "low", "high", "excludes_zero", "dates"),
-)
 # how the score of a perfect model is labelled, which is no method but the limit of all
 LIMIT = "perfect-model"
 # scores that are roots of a mean, and the per-date score they are the root of
 ROOTS = {"rmse": "squared_error", "spread_rmse": "spread_squared_error"}
-
-
-Key = tuple[str, str]  # score, estimator
+EXPECTED = "expected_squared_error"
 
 
 class Scored(NamedTuple):
@@ -81,21 +71,20 @@ def score_method(
     full_spread: xr.DataArray | None = None,
     full_name: str = "",
     subsets: Mapping[str, pd.DatetimeIndex] | None = None,
-    region: str = "whole grid",
-    mask: xr.DataArray | None = None,
+    regions: Mapping[str, xr.DataArray] | None = None,
     nan_policy: NanPolicy = "raise",
     bootstrap: Bootstrap | None = None,
     seed: int = 1,
 ) -> Scored:
-    """All scores of one method for one target.
+    """All scores of one method for one target, in memory that does not grow with the dates.
 
     Parameters
     ----------
     label
         The method's name in the tables.
     dist
-        Predictive distribution, (time, grid...). Members are scored with the plain, the fair
-        and the Gaussian CRPS, other forms with their own.
+        Predictive distribution, (time, grid...); may be lazy. Members are scored with the plain,
+        the fair and the Gaussian CRPS, other forms with their own.
     truth
         Analysis at the valid time, same dates and points; None to score the spread alone.
     members
@@ -106,9 +95,11 @@ def score_method(
         Which ensemble that is, if not all members; goes to the column ``estimator``, so that
         errors of different spreads are never compared.
     subsets
-        Initial dates to score by themselves too, by name, which goes to the column ``region``.
-    region, mask
-        Name of the region, and which points lie in it (multiplies the area weights).
+        Initial dates to score by themselves too, by name, which goes to the column ``region``;
+        over the points of the first region.
+    regions
+        Which points lie in each region (multiplies the area weights), as from
+        :func:`weatherpp.verify.regions.regions`; by default all.
     nan_policy
         ``raise`` or ``omit``, see :func:`weatherpp.verify.aggregate.per_date`. With ``omit``
         all scores are taken over the same pairs, those that have every one of them; methods
@@ -121,49 +112,51 @@ def score_method(
     InputError
         Fields are not aligned, NaN scores, no grid to weight, nothing to score against.
     """
-    fields = _fields(dist, truth, full_spread, full_name)
-    if not fields:
+    if truth is None and full_spread is None:
         raise InputError(f"{label}: neither an analysis nor a full spread to score against")
-    weights = grid_weights(next(iter(fields.values())))
-    if mask is not None:
-        weights = weights * mask.astype(np.float64)
-    if nan_policy == "omit":
-        whole = xr.concat([field.notnull() for field in fields.values()], "score").all("score")
-        fields = {key: field.where(whole) for key, field in fields.items()}
-    series = {key: per_date(field, weights, nan_policy) for key, field in fields.items()}
-    dates = next(iter(series.values())).index
-    pairs = _pairs(next(iter(fields.values())), weights).loc[dates]
+    form = distribution.form_of(dist)
+    dist = dist[list(distribution.FORMS[form])]
+    for reference in (truth, full_spread):
+        if reference is not None:
+            scores.aligned(dist, reference)
+    found = Accumulated(regions or {WHOLE: xr.DataArray(True)}, nan_policy)
+    for part in date_blocks(dist, truth, full_spread):
+        obs, spread = (
+            each if each is None else each.isel(time=part).load() for each in (truth, full_spread)
+        )
+        found.add(_fields(dist.isel(time=part).load(), obs, spread, full_name))
     field = truth if truth is not None else full_spread
     units = field.attrs.get("units", "1") if field is not None else "1"
-    rows: list[dict[str, Any]] = []
-    tables: list[pd.DataFrame] = []
-    for name, at in {region: dates, **(subsets or {})}.items():
-        kept = dates.intersection(at)
-        if kept.empty:
-            continue
-        part = {key: values.loc[kept] for key, values in series.items()}
-        common = {"method": label, "target": target.name, "region": name}
-        by_date = [_by_date(key, values, pairs.loc[kept]) for key, values in part.items()]
-        tables.append(pd.concat(by_date).assign(**common))
-        rows += [
-            {
-                **common,
-                "members": members,
-                "step_hours": target.lead / pd.Timedelta(hours=1),
-                "score": score,
-                "estimator": estimator,
-                **number._asdict(),
-                "units": "1" if score == "spread_skill" else units,
-                "dates": len(kept),
-                "pairs": int(pairs.loc[kept].sum()),
-            }
-            for (score, estimator), number in _numbers(
-                dist, part, bootstrap or Bootstrap(), seed
-            ).items()
-        ]
+    common = {"method": label, "members": members, "target": target.name, "units": units}
+    common |= {"step_hours": target.lead / pd.Timedelta(hours=1), "nan_policy": nan_policy}
+    tables, rows = [], []
+    for region in found.regions:
+        series, pairs = found.by_date(region)
+        apart = subsets if region == next(iter(found.regions)) else None
+        for name, at in {region: pairs.index, **(apart or {})}.items():
+            kept = pairs.index.intersection(at)
+            if kept.empty:
+                continue
+            part_of = {key: values.loc[kept] for key, values in series.items()}
+            by_date = [_by_date(key, values, pairs.loc[kept]) for key, values in part_of.items()]
+            own = {"method": label, "target": target.name, "region": name}
+            tables.append(pd.concat(by_date).assign(**own))
+            numbers = _numbers(part_of, bootstrap or Bootstrap(), seed)
+            counts = {"dates": len(kept), "pairs": int(pairs.loc[kept].sum())}
+            rows.append(_rows(numbers, {**common, **counts, "region": name}))
     table = pd.concat(tables, ignore_index=True)
-    scored = pd.DataFrame(rows, columns=list(COLUMNS))
-    return Scored(scored, table[list(PER_DATE_COLUMNS)], _maps(fields, units, nan_policy))
+    scored = pd.concat(rows, ignore_index=True)[list(COLUMNS)]
+    return Scored(scored, table[list(PER_DATE_COLUMNS)], _maps(found.maps(), units))
+
+
+def _rows(numbers: Mapping[Key, Interval], common: Mapping[str, Any]) -> pd.DataFrame:
+    rows = [
+        {**common, "score": score, "estimator": estimator, **number._asdict()}
+        for (score, estimator), number in numbers.items()
+    ]
+    table = pd.DataFrame(rows)
+    table.loc[table["score"] == "spread_skill", "units"] = "1"
+    return table
 
 
 def _by_date(key: Key, values: pd.Series[float], pairs: pd.Series[int]) -> pd.DataFrame:
@@ -187,13 +180,6 @@ def same_pairs(dists: Iterable[xr.Dataset], truth: xr.DataArray) -> xr.DataArray
     return truth
 
 
-def _pairs(field: xr.DataArray, weights: xr.DataArray) -> pd.Series[int]:
-    """Number of points that take part, by date."""
-    used = field.notnull() & (weights.drop_vars(list(weights.coords)) > 0)
-    counts = used.sum([dim for dim in used.dims if dim != "time"])
-    return pd.Series(counts.values, index=pd.DatetimeIndex(counts["time"].values))
-
-
 def _fields(
     dist: xr.Dataset,
     truth: xr.DataArray | None,
@@ -207,10 +193,10 @@ def _fields(
             field = scores.crps(dist, truth, choice)
             fields["crps", field.attrs["estimator"]] = field
         fields["error", ""] = scores.error(dist, truth)
-        fields["squared_error", ""] = fields["error", ""] ** 2
-        fields["squared_error", ""].name = "squared_error"
+        fields["squared_error", ""] = (fields["error", ""] ** 2).rename("squared_error")
         if has_spread:
             fields["variance", ""] = scores.variance(dist)
+            fields[EXPECTED, ""] = scores.expected_squared_error(dist)
     if full_spread is not None and has_spread:
         error = scores.spread_squared_error(dist, full_spread)
         fields["spread_squared_error", full_name] = error
@@ -218,7 +204,7 @@ def _fields(
 
 
 def _numbers(
-    dist: xr.Dataset, series: dict[Key, pd.Series[float]], bootstrap: Bootstrap, seed: int
+    series: Mapping[Key, pd.Series[float]], bootstrap: Bootstrap, seed: int
 ) -> dict[Key, Interval]:
     numbers: dict[Key, Interval] = {}
     for key, values in series.items():
@@ -230,24 +216,24 @@ def _numbers(
         for key, values in series.items():
             if key[0] == score:
                 numbers[name, key[1]] = interval(values, bootstrap, seed, root=True)
-    if ("variance", "") in series:
-        size = dist.sizes["number"] if distribution.form_of(dist) == "members" else None
-        numbers["spread_skill", ""] = spread_skill(
-            series["variance", ""], series["squared_error", ""], bootstrap, seed, members=size
-        )
+    if (EXPECTED, "") in series:
+        expected, error = series[EXPECTED, ""], series["squared_error", ""]
+        numbers["spread_skill", ""] = spread_skill(expected, error, bootstrap, seed)
     return numbers
 
 
-def _maps(fields: dict[Key, xr.DataArray], units: str, nan_policy: NanPolicy) -> xr.Dataset:
+def _maps(means: Mapping[Key, xr.DataArray], units: str) -> xr.Dataset:
     names = {"error": "bias", "variance": "spread", **{v: k for k, v in ROOTS.items()}}
     maps = {}
-    for (score, estimator), field in fields.items():
-        mean = field.mean("time", skipna=nan_policy == "omit")
-        if score not in ("crps", "error"):
-            mean = mean**0.5
+    for (score, estimator), mean in means.items():
+        if score == EXPECTED:
+            continue
+        field = mean if score in ("crps", "error") else mean**0.5
+        attrs = {key: mean.attrs[key] for key in ("estimator", "nan_policy") if key in mean.attrs}
         name = names.get(score, f"{score}_{estimator}")
-        maps[name] = mean.astype(np.float32).assign_attrs(units=units)
-    return xr.Dataset(maps).drop_vars(["step", "number"], errors="ignore").compute()
+        maps[name] = field.astype(np.float32)
+        maps[name].attrs = {**attrs, "units": units}
+    return xr.Dataset(maps).drop_vars(["step", "number"], errors="ignore")
 
 
 def date_series(
@@ -292,78 +278,6 @@ def own_estimator(series: dict[str, pd.Series[float]], reference_estimator: str)
     if reference_estimator in series:
         return reference_estimator
     return next(iter(series)) if len(series) == 1 else "plain"
-
-
-def gains(
-    table: pd.DataFrame,
-    reference: str,
-    *,
-    score: str = "crps",
-    region: str = "whole grid",
-    bootstrap: Bootstrap | None = None,
-    seed: int = 1,
-) -> pd.DataFrame:
-    """Relative gain of every method over a reference, for every target, paired by date.
-
-    A reference of members is told twice: scored plainly, and with the estimator that is
-    kindest to it. Methods with other dates than the reference are compared on the common ones
-    (column ``dates``). Errors of the spreads of different ensembles are not compared.
-
-    Parameters
-    ----------
-    table
-        Per-date table.
-    reference
-        Label of the method to compare with.
-    score
-        ``crps``, ``rmse`` or ``spread_rmse``.
-
-    Returns
-    -------
-    Columns :data:`GAIN_COLUMNS`; ``gain`` is 1 - method / reference.
-
-    Raises
-    ------
-    InputError
-        The reference lacks the score, or shares no date with a method.
-    """
-    rows: list[list[Any]] = []
-    stored = ROOTS.get(score, score)
-    scored = table[(table["score"] == stored) & (table["region"] == region)]
-    for target in scored.loc[scored["method"] == reference, "target"].unique():
-        base = date_series(table, target, reference, score, region)
-        against = dict.fromkeys((*(["plain"] if "plain" in base else []), kindest(base)))
-        for method in scored.loc[scored["target"] == target, "method"].unique():
-            if method == reference:
-                continue
-            own = date_series(table, target, method, score, region)
-            for estimator in against:
-                if score == "spread_rmse" and estimator not in own:
-                    continue
-                mine = own_estimator(own, estimator)
-                gain, dates = paired_gain(
-                    own[mine], base[estimator], bootstrap or Bootstrap(), seed, score in ROOTS
-                )
-                row = [target, region, score, method, mine, reference, estimator]
-                rows.append([*row, *gain, gain.excludes_zero, dates])
-    return pd.DataFrame(rows, columns=list(GAIN_COLUMNS))
-
-
-def paired_gain(
-    better: pd.Series[float], than: pd.Series[float], bootstrap: Bootstrap, seed: int, root: bool
-) -> tuple[Interval, int]:
-    """Gain on the common dates, and their number.
-
-    Raises
-    ------
-    InputError
-        No common date.
-    """
-    common = better.index.intersection(than.index).sort_values()
-    if common.empty:
-        raise InputError("two methods to compare share no initial date")
-    gain = gain_interval(better[common], than[common], bootstrap, seed, root=root)
-    return gain, len(common)
 
 
 def write(tables: Iterable[pd.DataFrame], path: Path) -> None:

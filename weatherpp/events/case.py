@@ -1,0 +1,206 @@
+"""What a case study is about: strict models of ``pipelines/cases/*.yaml``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import pandas as pd
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from weatherpp.recipe import Finite, Positive
+from weatherpp.strict import Label, Strict
+
+Latitude = Annotated[float, Field(ge=-90, le=90, allow_inf_nan=False)]
+Longitude = Annotated[float, Field(ge=-180, le=360, allow_inf_nan=False)]
+Variable = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{0,15}$")]
+
+
+def _moment(value: Any) -> datetime:
+    """A date with its hour, as YAML or JSON have it; numbers would be taken as seconds."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value) if len(value.strip()) > 10 else None
+        except ValueError:
+            value = None
+    if not isinstance(value, datetime):
+        raise ValueError("not a date with its hour; write for example 2016-02-20 00:00:00 (UTC)")
+    return value
+
+
+def _utc(value: datetime) -> datetime:
+    """In UTC, without a zone; what has no zone is in UTC."""
+    return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+
+
+Moment = Annotated[datetime, BeforeValidator(_moment), AfterValidator(_utc)]
+
+
+class Box(Strict):
+    """Part of the globe: from ``west`` eastwards to ``east``, degrees; edges belong to it.
+
+    Longitudes may count from -180 or to 360, and the box may lie across the dateline (west: 170,
+    east: -170) or Greenwich (west: -20, east: 10).
+    """
+
+    north: Latitude
+    south: Latitude
+    west: Longitude
+    east: Longitude
+
+    @model_validator(mode="after")
+    def _has_room(self) -> Box:
+        if not self.south < self.north:
+            raise ValueError(f"box: south {self.south:g} is not south of north {self.north:g}")
+        if self.width == 0:
+            raise ValueError(f"box: west and east are both {self.west:g}, it has no width")
+        return self
+
+    @property
+    def width(self) -> float:
+        """Degrees of longitude, up to 360."""
+        apart = self.east - self.west
+        return 360.0 if abs(apart) >= 360 else apart % 360
+
+    @property
+    def centre(self) -> tuple[float, float]:
+        """Latitude and longitude (0 to 360) of its middle."""
+        return (self.north + self.south) / 2, (self.west + self.width / 2) % 360
+
+    def holds(self, latitude: float, longitude: float) -> bool:
+        """Whether a place lies in it."""
+        east = (longitude - self.west) % 360
+        return self.south <= latitude <= self.north and (east <= self.width or self.width == 360)
+
+    def __str__(self) -> str:
+        return f"{_degrees(self.south, 'SN')} to {_degrees(self.north, 'SN')}, " + (
+            "all longitudes"
+            if self.width == 360
+            else f"{_degrees(_signed(self.west), 'WE')} to {_degrees(_signed(self.east), 'WE')}"
+        )
+
+
+def _signed(longitude: float) -> float:
+    """Longitude from -180 (excluded) to 180."""
+    return 180 - (180 - longitude) % 360
+
+
+def _degrees(value: float, letters: str) -> str:
+    letter = letters[0] if value < 0 else letters[1]
+    return f"{abs(value):.4g}° {letter}"
+
+
+class Point(Strict):
+    """A place, for plume and meteogram."""
+
+    latitude: Latitude
+    longitude: Longitude
+
+    def __str__(self) -> str:
+        return f"{_degrees(self.latitude, 'SN')}, {_degrees(_signed(self.longitude), 'WE')}"
+
+
+class CaseField(Strict):
+    """A variable that the case is told by; ``level`` in hPa for one that has levels."""
+
+    variable: Variable
+    level: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Short name, for example ``z500``."""
+        return f"{self.variable}{'' if self.level is None else self.level}"
+
+
+class Threshold(CaseField):
+    """An event of a yes or no: values of a variable ``above`` or ``below`` a limit (SI units)."""
+
+    above: Finite | None = None
+    below: Finite | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Threshold:
+        if (self.above is None) == (self.below is None):
+            raise ValueError("a threshold takes one of above, below")
+        return self
+
+    @property
+    def limit(self) -> float:
+        """The value."""
+        return float(self.above if self.above is not None else self.below or 0.0)
+
+
+class TrackRule(CaseField):
+    """What is followed, see :mod:`weatherpp.events.track`.
+
+    ``radius`` (km): how far from the analysis' centre a member's may be. ``speed`` (km/h): how fast
+    the analysis' centre may move.
+    """
+
+    extreme: Literal["min", "max"] = "min"
+    radius: Positive = 750.0
+    speed: Positive = 40.0
+
+
+class Case(Strict):
+    """One event: where, when, told by what.
+
+    ``start`` and ``end`` bound the valid times, both included, in UTC; ``peak`` is the valid time
+    to show (by default that nearest the middle). Without ``variables`` all targets of the recipe
+    are shown; ``point`` is by default the middle of the box. ``recipe`` names the recipe that can
+    run it, ``source`` where its facts are from.
+    """
+
+    name: Label
+    title: str = ""
+    kind: str = ""
+    start: Moment
+    end: Moment
+    peak: Moment | None = None
+    box: Box
+    point: Point | None = None
+    variables: tuple[CaseField, ...] = ()
+    thresholds: tuple[Threshold, ...] = ()
+    track: TrackRule | None = None
+    story: str = ""
+    source: str = ""
+    recipe: Label | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Case:
+        if self.end < self.start:
+            raise ValueError(f"end {self.end} comes before start {self.start}")
+        if self.peak is not None and not self.start <= self.peak <= self.end:
+            raise ValueError(f"peak {self.peak} is not between start and end")
+        if self.point is not None and not self.box.holds(self.point.latitude, self.point.longitude):
+            raise ValueError(f"point {self.point} is not in the box {self.box}")
+        names = [field.name for field in self.variables]
+        if len(set(names)) < len(names):
+            raise ValueError("variables names one twice")
+        for threshold in self.thresholds:
+            if names and threshold.name not in names:
+                raise ValueError(f"thresholds: {threshold.name} is none of the case's variables")
+        return self
+
+    @property
+    def heading(self) -> str:
+        """Title, or name if it has none."""
+        return self.title or self.name
+
+    @property
+    def place(self) -> Point:
+        """The point, or the middle of the box."""
+        latitude, longitude = self.box.centre
+        return self.point or Point(latitude=latitude, longitude=longitude)
+
+    @property
+    def middle(self) -> pd.Timestamp:
+        """The peak, or half way between start and end."""
+        first = pd.Timestamp(self.start)
+        return (
+            pd.Timestamp(self.peak) if self.peak else first + (pd.Timestamp(self.end) - first) / 2
+        )
+
+    def covers(self, valid: pd.DatetimeIndex) -> Any:
+        """Which of some valid times are the case's; booleans."""
+        return (valid >= pd.Timestamp(self.start)) & (valid <= pd.Timestamp(self.end))

@@ -1,0 +1,192 @@
+"""The ledger: what the nightly job did, when, with which files, and how good it was.
+
+An SQLite database (write-ahead log) in the work folder, opened by each process for itself. It
+is a record, not the state: whether a stage is done, its marker beside the products tells (see
+:mod:`weatherpp.pipeline.stages`), and what is missing here is written again by the next run.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pandas as pd
+
+from weatherpp.errors import InputError, WeatherppError
+from weatherpp.files import file_digest, file_state
+
+NAME = "ledger.sqlite"
+SCORE_COLUMNS = (
+    *("cycle", "target", "variable", "level", "step_hours", "method", "model", "members"),
+    *("score", "estimator", "value", "pairs", "units"),
+)
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    id INTEGER PRIMARY KEY, started REAL, ended REAL, code INTEGER, cycles TEXT);
+CREATE TABLE IF NOT EXISTS cycles (
+    cycle TEXT PRIMARY KEY, state TEXT, code INTEGER, seconds REAL, ended REAL,
+    members INTEGER, expected INTEGER, text TEXT);
+CREATE TABLE IF NOT EXISTS stages (
+    cycle TEXT, stage TEXT, state TEXT, seconds REAL, at REAL, PRIMARY KEY (cycle, stage));
+CREATE TABLE IF NOT EXISTS inputs (
+    path TEXT PRIMARY KEY, cycle TEXT, state TEXT, sha256 TEXT);
+CREATE TABLE IF NOT EXISTS outputs (
+    cycle TEXT, stage TEXT, path TEXT, sha256 TEXT, PRIMARY KEY (cycle, stage, path));
+CREATE TABLE IF NOT EXISTS scores (
+    cycle TEXT, target TEXT, variable TEXT, level REAL, step_hours REAL, method TEXT, model TEXT,
+    members INTEGER, score TEXT, estimator TEXT, value REAL, pairs INTEGER, units TEXT,
+    PRIMARY KEY (cycle, target, method, score, estimator));
+CREATE TABLE IF NOT EXISTS faults (
+    id INTEGER PRIMARY KEY, at REAL, cycle TEXT, severity TEXT, code INTEGER, text TEXT);
+"""
+
+
+class Ledger:
+    """One connection; use it as a context manager.
+
+    Parameters
+    ----------
+    work
+        The work folder.
+    there
+        Refuse to make a new one.
+
+    Raises
+    ------
+    InputError
+        There is none, if it must be there.
+    WeatherppError
+        It cannot be opened or written; with the reason.
+    """
+
+    def __init__(self, work: Path, there: bool = False):
+        self.path = work / NAME
+        if there and not self.path.is_file():
+            raise InputError(f"{self.path}: no ledger; run 'weatherpp nightly' first")
+        try:
+            self.connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+            self.connection.execute("PRAGMA journal_mode=WAL")
+            self.connection.execute("PRAGMA synchronous=NORMAL")
+            self.connection.executescript(SCHEMA)
+        except sqlite3.Error as error:
+            raise self._fault(error) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.connection.close()
+
+    def _fault(self, error: sqlite3.Error) -> WeatherppError:
+        damaged = not isinstance(error, sqlite3.OperationalError)
+        advice = "move it away and run again" if damaged else "check the disk and its permissions"
+        return WeatherppError(f"{self.path}: {error}; {advice}")
+
+    def _do(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """One transaction."""
+        try:
+            with self.connection:
+                self.connection.execute("BEGIN IMMEDIATE")
+                self.connection.executemany(statement, rows)
+        except sqlite3.Error as error:
+            raise self._fault(error) from None
+
+    def table(self, query: str, values: Sequence[Any] = ()) -> pd.DataFrame:
+        """Result of a query."""
+        try:
+            found = self.connection.execute(query, values)
+            names = [column[0] for column in found.description]
+            return pd.DataFrame(found.fetchall(), columns=names)
+        except sqlite3.Error as error:
+            raise self._fault(error) from None
+
+    def run_started(self, cycles: str) -> int:
+        """Note that a run begins; returns its number."""
+        self._do("INSERT INTO runs (started, cycles) VALUES (?, ?)", [(time.time(), cycles)])
+        return int(self.table("SELECT max(id) AS id FROM runs")["id"].iloc[0])
+
+    def run_ended(self, number: int, code: int) -> None:
+        """Note how a run ended."""
+        self._do("UPDATE runs SET ended = ?, code = ? WHERE id = ?", [(time.time(), code, number)])
+
+    def cycle(
+        self,
+        cycle: str,
+        state: str,
+        code: int | None = None,
+        seconds: float | None = None,
+        members: int | None = None,
+        expected: int | None = None,
+        text: str = "",
+    ) -> None:
+        """Note where a cycle stands: ``started``, ``done``, ``partial`` or ``failed``."""
+        row = (cycle, state, code, seconds, time.time(), members, expected, text)
+        self._do("INSERT OR REPLACE INTO cycles VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [row])
+
+    def stage(self, cycle: str, stage: str, state: str, seconds: float | None = None) -> None:
+        """Note where a stage stands: ``started`` or ``done``."""
+        row = (cycle, stage, state, seconds, time.time())
+        self._do("INSERT OR REPLACE INTO stages VALUES (?, ?, ?, ?, ?)", [row])
+
+    def outputs(self, cycle: str, stage: str, paths: Iterable[tuple[str, str]]) -> None:
+        """Note the hash of what a stage has made."""
+        rows = [(cycle, stage, path, sha256) for path, sha256 in paths]
+        self._do("INSERT OR REPLACE INTO outputs VALUES (?, ?, ?, ?)", rows)
+
+    def fault(self, cycle: str, severity: str, code: int, text: str) -> None:
+        """Note a fault or warning."""
+        row = (time.time(), cycle, severity, code, text)
+        self._do(
+            "INSERT INTO faults (at, cycle, severity, code, text) VALUES (?, ?, ?, ?, ?)", [row]
+        )
+
+    def hashes(self, paths: Sequence[Path], cycle: str) -> list[str]:
+        """Hash of each input file; one that has not changed since the last look is not read."""
+        found, new = [], []
+        for path in paths:
+            name, state = str(path.resolve()), json.dumps(file_state(path))
+            known = self.table("SELECT state, sha256 FROM inputs WHERE path = ?", [name])
+            if len(known) and known["state"].iloc[0] == state:
+                found.append(str(known["sha256"].iloc[0]))
+                continue
+            found.append(file_digest(path))
+            new.append((name, cycle, state, found[-1]))
+        if new:
+            self._do("INSERT OR REPLACE INTO inputs VALUES (?, ?, ?, ?)", new)
+        return found
+
+    def put_scores(self, rows: pd.DataFrame) -> None:
+        """Note scores, columns :data:`SCORE_COLUMNS`, in place of those there of the same cycle
+        and target."""
+        table = (
+            rows[list(SCORE_COLUMNS)].astype(object).where(rows[list(SCORE_COLUMNS)].notna(), None)
+        )
+        marks = ", ".join("?" * len(SCORE_COLUMNS))
+        self._do(
+            f"INSERT OR REPLACE INTO scores ({', '.join(SCORE_COLUMNS)}) VALUES ({marks})",
+            table.to_numpy().tolist(),
+        )
+
+    def scores(self, since: str = "") -> pd.DataFrame:
+        """All scores of cycles from ``since`` on, in order."""
+        order = "ORDER BY cycle, target, method, score, estimator"
+        return self.table(f"SELECT * FROM scores WHERE cycle >= ? {order}", [since])
+
+
+def main_estimator(scores: pd.DataFrame) -> pd.DataFrame:
+    """Of each method's CRPS one estimator: the plain one of members, else its own."""
+    kept = scores["estimator"].isin(["plain"])
+    has_plain = scores.groupby(["target", "method", "score"])["estimator"].transform(
+        lambda names: "plain" in set(names)
+    )
+    return scores[kept | ~has_plain.astype(bool)]

@@ -106,6 +106,7 @@ def test_cases_from_files_and_found_ones(
         assert extremes.attrs["members"] == 5
 
     page = (workplace / "runs" / "tiny" / "report.html").read_text(encoding="utf-8")
+    whole = page
     assert "Case: A box across Greenwich" in page
     assert "Told by nobody &lt;script&gt;" in page
     assert "All cases together" in page
@@ -122,6 +123,13 @@ def test_cases_from_files_and_found_ones(
     assert result.returncode == 0, result.stderr
     assert load_cases(workplace / "mine.yaml").cases == found
     assert result.stdout.count("below its climate by") == 1
+
+    # one figure that cannot be drawn costs that figure alone
+    (events / "extremes" / f"{found[0].name}-z500.nc").write_bytes(b"cut off")
+    assert weatherpp("report", "runs/tiny", cwd=workplace).returncode == 0
+    page = (workplace / "runs" / "tiny" / "report.html").read_text(encoding="utf-8")
+    assert f"<li>case {found[0].name}, extremes of z500: " in page
+    assert page.count("CRPS by lead time") == whole.count("CRPS by lead time")
 
 
 def test_data_that_are_not_here_are_named(weatherpp: Command, tmp_path: Path) -> None:

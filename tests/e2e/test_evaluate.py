@@ -56,7 +56,7 @@ def test_evaluate_then_compare(weatherpp: Command, place: Path) -> None:
     assert maps["gain"].attrs["nan_policy"]
     page = (place / "a" / "report.html").read_text(encoding="utf-8")
     assert "Scorecard" in page
-    assert "Where z500 is better" in page
+    assert "Where a method is better" in page
 
     second = weatherpp("evaluate", "other.yaml", "--run-dir", "b", cwd=place)
     assert second.returncode == 0, second.stderr

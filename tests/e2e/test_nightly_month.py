@@ -26,11 +26,12 @@ from weatherpp.pipeline.progress import Terminal
 from weatherpp.pipeline.run import run_recipe
 
 FIRST, DAYS, MEMBERS = pd.Timestamp("2026-10-01T00"), 31, 5
+WEATHERS = 12  # dates of a year of the archive; each night has the weather of one, in turn
 LEAD = pd.Timedelta("48h")
 CHOICE = {"choose": "first", "count": 3}
 FIT = {
     "name": "fit",
-    "source": {"twin": {"years": 3, "dates_per_year": DAYS, "members": MEMBERS, "seed": 1}},
+    "source": {"twin": {"years": 3, "dates_per_year": WEATHERS, "members": MEMBERS, "seed": 1}},
     "targets": [
         {"variable": "z", "level": 500, "step": "48h"},
         {"variable": "t", "level": 650, "step": "48h"},
@@ -83,7 +84,8 @@ class Centre:
 
     def __init__(self, archive: Archive):
         dates = archive.forecast["time"].values
-        self.data, self.dates = archive, dates[-DAYS:]
+        self.data = archive
+        self.dates = [dates[-WEATHERS:][day % WEATHERS] for day in range(DAYS)]
 
     def cycle(self, day: int) -> pd.Timestamp:
         return FIRST + pd.Timedelta(days=day)
@@ -188,24 +190,26 @@ def test_a_month_of_nights(centre: Centre) -> None:
 
 def check_products(centre: Centre) -> None:
     """Every product is what its model gives for the members that came."""
-    models = {
-        name: load_model(Path("runs/fit/models") / name)
-        for name in ("z500/emos-5", "z500/emos-3", "t650/set")
-    }
-    for day in range(DAYS):
-        folder = Path("work/cycles") / cycle_name(centre.cycle(day))
-        numbers = list(range(MEMBERS - 1 if day == FEW else MEMBERS))
-        forecast = centre.forecast(day).sel(number=numbers)
+    whole = [day for day in range(DAYS) if day != FEW]
+    for name, label, days, count in (
+        ("z500", "emos-5", whole, MEMBERS),
+        ("z500", "emos-3", [FEW], CHOICE["count"]),
+        ("t650", "set", whole, MEMBERS),
+        ("t650", "set", [FEW], MEMBERS - 1),
+    ):
+        forecast = xr.concat(map(centre.forecast, days), "time").isel(number=slice(count))
         forecast = forecast.assign_coords(valid_time=forecast["time"] + forecast["step"])
-        for name, label in (("z500", "emos-3" if day == FEW else "emos-5"), ("t650", "set")):
-            own = forecast.sel(number=numbers[:3]) if label == "emos-3" else forecast
-            direct = models[f"{name}/{label}"].predict(own)
-            with xr.open_dataset(folder / f"{name}-48h.nc", decode_timedelta=True) as made:
+        direct = load_model(Path("runs/fit/models") / name / label).predict(forecast)
+        for day, date in zip(days, forecast["time"].values, strict=True):
+            path = Path("work/cycles") / cycle_name(centre.cycle(day)) / f"{name}-48h.nc"
+            with xr.open_dataset(path, decode_timedelta=True) as made:
                 assert made.attrs["model"] == f"v1/{label}"
+                assert made.attrs["members_used"] == " ".join(map(str, range(count)))
                 assert ("partial" in made.attrs) == (day == FEW)
-                assert made.sizes["number"] == len(own["number"])
+                assert made.sizes["number"] == count
                 for part in ("mean", "spread"):
-                    np.testing.assert_allclose(made[part], direct[part], rtol=1e-6)
+                    expected = direct[part].sel(time=[date])
+                    np.testing.assert_allclose(made[part], expected, rtol=1e-6)
 
 
 def check_records() -> None:

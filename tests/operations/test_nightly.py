@@ -339,13 +339,18 @@ def test_zarr_products_and_maps(place: Path) -> None:
     assert page.count("data:image/png;base64,") == 3
 
 
-def test_ledger_is_written_again_if_it_is_lost(place: Path, cycles: Cycles) -> None:
+@pytest.mark.parametrize("older", [False, True], ids=["lost", "older copy"])
+def test_ledger_learns_again_what_was_scored(place: Path, cycles: Cycles, older: bool) -> None:
+    night(place, 0)
+    copy = (place / "work/ledger.sqlite").read_bytes()
     cycles.drop_truth(place, 0)
     night(place, 0)
     with Ledger(place / "work") as ledger:
         scores = ledger.scores()
     for path in (place / "work").glob("ledger*"):
         path.unlink()
+    if older:
+        (place / "work/ledger.sqlite").write_bytes(copy)
     assert night(place, 0).fault is None
     with Ledger(place / "work", there=True) as ledger:
         pd.testing.assert_frame_equal(ledger.scores(), scores)

@@ -14,6 +14,7 @@ from PIL import Image
 
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.report import grids, maps, panels
+from weatherpp.report.graticule import MOST, edge_labels
 
 
 def first_field(path: Path) -> xr.DataArray:
@@ -203,6 +204,16 @@ def test_svg_keeps_lines_and_text_and_one_image(sheet: panels.Sheet, tmp_path: P
     assert text.count("<path ") > 20
     assert "<!-- Temperature" in text
     assert "dc:date" not in text
+
+
+@pytest.mark.parametrize("lat", [0.0, 55.0, 78.0, 88.0, -80.0])
+def test_degrees_along_an_edge_do_not_overlap(lat: float) -> None:
+    area = grids.area_around(np.array([90.0, 95.0]), np.array([lat, lat + 1]), 0.1, 1500.0)
+    _, lower = edge_labels(area)
+    assert 1 <= len(lower) <= MOST
+    apart = np.diff([label.x for label in lower], append=area.east)
+    assert (apart[:-1] >= (area.east - area.west) / MOST).all()
+    assert apart[-1] > 0
 
 
 def test_another_suffix_is_refused_and_nothing_written(sheet: panels.Sheet, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from weatherpp.errors import InputError
-from weatherpp.report import ensembles, series, tracks
+from weatherpp.report import ensembles, grids, series, style, tracks
 from weatherpp.report.content import Figure
 
 HOUR = np.timedelta64(1, "h")
@@ -158,6 +158,29 @@ def test_track_without_positions_is_refused() -> None:
         series.track_map(storm().drop(columns="value"), None, title="none")
 
 
+def drawn_track(lons: list[float], lats: list[float], area: grids.Area) -> np.ndarray:
+    ax = style.new_figure(3, 3).add_subplot()
+    tracks._line(ax, pd.DataFrame({"longitude": lons, "latitude": lats}), area)
+    return np.asarray(ax.lines[0].get_xdata(), dtype=float)
+
+
+def test_a_track_is_broken_at_the_edge_of_the_world_alone() -> None:
+    world = grids.area_within(60, -60, -180, 180)
+    assert np.isnan(drawn_track([170, 178, -175], [10, 12, 14], world)).sum() == 1
+    narrow = grids.area_within(70, 50, 10, 14)
+    assert not np.isnan(drawn_track([12, 12, 12], [52, 60, 69], narrow)).any()
+    lons, lats = [0.0, 100.0, 179.0, -100.0], [88.0, 89.0, 89.0, 88.0]
+    pole = grids.area_around(np.array(lons), np.array(lats), 0.1, tracks.LEAST_KM)
+    assert not np.isnan(drawn_track(lons, lats, pole)).any()
+
+
+def test_a_map_of_few_positions_shows_their_surroundings() -> None:
+    few = storm().query("number == 0").iloc[:2]
+    area = tracks._area(few, None, None)
+    assert area.north - area.south >= 1.5e6
+    assert area.east - area.west >= 1.5e6
+
+
 def lead_table() -> pd.DataFrame:
     rows = [
         (method, hours, size * hours / 24, size * hours / 24 - 0.1, size * hours / 24 + 0.1, "K")
@@ -195,7 +218,35 @@ def test_gap_of_dates_interrupts_the_line() -> None:
     assert figure.png != whole.png
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("days", [2, 4, 5, 31])
+def test_any_number_of_days_has_round_ticks(days: int) -> None:
+    dates = pd.date_range("2026-01-01", periods=days)
+    table = pd.DataFrame({"method": "raw", "date": dates, "value": np.arange(float(days))})
+    assert series.score_over_dates(table, name="CRPS", units="K").png
+
+
 def test_nothing_by_date_is_refused() -> None:
     table = pd.DataFrame({"method": ["raw"], "date": ["2026-01-01"], "value": [np.nan]})
     with pytest.raises(InputError, match="no score by date"):
         series.score_over_dates(table)
+
+
+@pytest.mark.parametrize(
+    ("hours", "reach", "expected"),
+    [
+        ([24, 48, 72], (-4, 90), [24, 48, 72]),
+        ([6, 12, 24, 48, 240], (0, 250), [48, 96, 144, 192, 240]),
+        ([24], (20, 28), [24]),
+    ],
+)
+def test_ticks_are_lead_times_where_they_fit(
+    hours: list[int], reach: tuple[float, float], expected: list[int]
+) -> None:
+    ax = style.new_figure(7, 2).add_subplot()
+    ax.set_xlim(*reach)
+    series._lead_axis(ax, np.array(hours, dtype=float), pd.Timestamp(START), wide=True)
+    assert list(ax.get_xticks()) == expected
+    assert ax.get_xticklabels()[0].get_text() == f"{expected[0]}\n" + (
+        "Mon 2 Mar" if expected[0] == 24 else "Tue 3 Mar"
+    )

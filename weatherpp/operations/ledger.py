@@ -143,6 +143,12 @@ class Ledger:
         rows = [(cycle, stage, path, sha256) for path, sha256 in paths]
         self._do("INSERT OR REPLACE INTO outputs VALUES (?, ?, ?, ?)", rows)
 
+    def noted(self, cycle: str, stage: str, paths: Iterable[tuple[str, str]]) -> bool:
+        """Whether these very hashes of what a stage has made are noted."""
+        query = "SELECT path, sha256 FROM outputs WHERE cycle = ? AND stage = ?"
+        known = self.table(query, [cycle, stage])
+        return set(paths) <= set(zip(known["path"], known["sha256"], strict=True))
+
     def fault(self, cycle: str, severity: str, code: int, text: str) -> None:
         """Note a fault or warning."""
         row = (time.time(), cycle, severity, code, text)

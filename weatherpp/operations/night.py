@@ -142,12 +142,22 @@ class CycleTasks:
         result = self.run.task(name, settings, inputs, outputs, work, replaces=True)
         if self.run.done[name]:
             seconds = self.run.seconds().get(name)
-            folder = self.run.path
-            made = [(path.relative_to(folder).as_posix(), file_digest(path)) for path in outputs]
-            self.night.ledger.outputs(self.cycle, name, made)
+            self.night.ledger.outputs(self.cycle, name, self._hashes(outputs))
             self.night.ledger.stage(self.cycle, name, "done", seconds)
             self.night.log.say(self.cycle, name, "done", seconds=seconds)
         return result
+
+    def again(self, name: str, outputs: Sequence[Path], put: Callable[[], None]) -> None:
+        """Put what a finished task has made into the ledger if that does not know of it, because
+        it was lost or is an older copy."""
+        made = self._hashes(outputs)
+        if not self.night.ledger.noted(self.cycle, name, made):
+            put()
+            self.night.ledger.outputs(self.cycle, name, made)
+
+    def _hashes(self, outputs: Sequence[Path]) -> list[tuple[str, str]]:
+        folder = self.run.path
+        return [(path.relative_to(folder).as_posix(), file_digest(path)) for path in outputs]
 
 
 def together(faults: Sequence[WeatherppError]) -> WeatherppError | None:

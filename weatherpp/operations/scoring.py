@@ -76,19 +76,23 @@ def _score_some(
     """Scores of what the task ``made`` has made, into a file and into the ledger."""
     night = tasks.night
 
+    def put() -> None:
+        night.ledger.put_scores(pd.read_parquet(path))
+
     def work() -> None:
         dists = {
             label: read_product(file) if label == RAW else read(file)
             for label, file in products.items()
         }
         table.write([scores_of(night, tasks.cycle, target, arrival, dists)], path)
+        put()  # before the task is done, so that a run killed here does it again
 
     hashes = night.ledger.hashes(arrival.files, tasks.cycle)
     inputs = [str(tasks.run.result(made)), *hashes]
     # that of the product is called by the name of the target alone
     task = f"score/{made.removeprefix('product/')}"
     tasks.do(task, [target.field, night.settings.source.reading], inputs, [path], work)
-    night.ledger.put_scores(pd.read_parquet(path))
+    tasks.again(task, [path], put)
 
 
 def scores_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,20 +47,27 @@ def card_text(run: Path) -> str:
     return text(read_card(run))
 
 
-def card_sections(run: Path, highlights: tuple[str, ...] = ()) -> list[Section]:
-    """Scorecard and maps of gains, of all methods or those to highlight."""
+def card_sections(run: Path, highlights: tuple[str, ...] = (), source: str = "") -> list[Section]:
+    """Scorecard and maps of gains, of all methods or those to highlight.
+
+    Parameters
+    ----------
+    source
+        Of the data, as the archive tells it: maps of an embedded atmosphere say so.
+    """
     from weatherpp.report.content import chosen
     from weatherpp.report.scorecard import sections
 
     card = chosen(read_card(run), highlights)
-    return [*sections(card), *_map_sections(run, card)]
+    return [*sections(card), *_map_sections(run, card, source)]
 
 
-def _map_sections(run: Path, card: pd.DataFrame) -> list[Section]:
+def _map_sections(run: Path, card: pd.DataFrame, source: str) -> list[Section]:
     from weatherpp.report.content import Section
+    from weatherpp.report.labels import field_name
     from weatherpp.report.maps import field_maps
 
-    found = []
+    figures = []
     for target, part in card.groupby("target", sort=False):
         changes, hatched, titles = [], [], []
         for method in list(dict.fromkeys(part["method"]))[:MOST_MAPS]:
@@ -67,21 +75,33 @@ def _map_sections(run: Path, card: pd.DataFrame) -> list[Section]:
             maps = read_product(path) if path.is_file() else xr.Dataset()
             if "significant" not in maps or not _has_places(maps["gain"]):
                 continue
-            change = (-100 * maps["gain"]).assign_attrs(units="%", long_name="change of the score")
+            gain = maps["gain"]
+            # of the spread alone there is no CRPS, which has an estimator
+            score = "CRPS" if gain.attrs.get("estimator") else "squared error of the spread"
+            what = gain.attrs.get("long_name", part["variable"].iloc[0])
+            what = what if score == "CRPS" else str(what).removeprefix("spread of ")
+            name = f"change of the {score} of {what}"
+            change = (-100 * gain).assign_attrs(units="%", long_name=name, source=source)
             changes.append(change)
             hatched.append((maps["significant"] == 0) & change.notnull())
-            titles.append(f"{method} against {maps['gain'].attrs['reference']}")
+            titles.append(f"{method} against {gain.attrs['reference']}")
         if not changes:
             continue
-        caption = (
-            "By how much the CRPS (of the spread alone: its mean squared error) lies above (red: "
-            "worse) or below (blue: better) that of the reference, in per cent of it. Hatched: may "
-            "be chance, by the Diebold-Mariano test at each point with at most "
-            f"{100 * 2 * ALPHA:.0f} % false discoveries over the map (Wilks 2016)."
+        figure = field_maps(
+            changes,
+            titles,
+            kind="diverging",
+            hatched=hatched,
+            caption=f"{target}.",
+            heading=f"{field_name(changes[0])}, {target}",
         )
-        figure = field_maps(changes, titles, kind="diverging", hatched=hatched, caption=caption)
-        found.append(Section(f"Where {target} is better", [], [figure], str(target)))
-    return found
+        figures.append(replace(figure, target=str(target)))
+    text = (
+        "By how much the score lies above (red: worse) or below (blue: better) that of the "
+        "reference, in per cent of it. Hatched: may be chance, by the Diebold-Mariano test at each "
+        f"point with at most {100 * 2 * ALPHA:.0f} % false discoveries over the map (Wilks 2016)."
+    )
+    return [Section("Where a method is better", [text], figures)] if figures else []
 
 
 def _has_places(field: xr.DataArray) -> bool:

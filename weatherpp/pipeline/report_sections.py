@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +26,10 @@ from weatherpp.recipe import MethodEntry, Target
 from weatherpp.report.content import Figure, Section, chosen
 from weatherpp.report.curves import curve_lines, worth_words
 from weatherpp.report.figures import gain_bars, training_curve
+from weatherpp.report.labels import units_text
 from weatherpp.report.maps import case_maps, field_maps, probability_maps
 from weatherpp.report.panels import Kind
+from weatherpp.report.style import colours_of
 from weatherpp.verify.extremes import EXTREME
 from weatherpp.verify.regions import WHOLE
 
@@ -59,9 +61,11 @@ def sections(
 
     folder = job.run.path / "scores"
     extreme = chosen(gains[gains["region"] == EXTREME], job.recipe.report.highlights)
-    add("scorecard", lambda: card_sections(job.run.path, job.recipe.report.highlights))
-    add("gains on extreme dates", lambda: _extreme_sections(extreme, scores))
-    add("case studies", lambda: case_sections(job))
+    # as in the other charts of the page
+    colours = colours_of([*scores["method"], *gains["method"]])
+    add("scorecard", lambda: _card_sections(job))
+    add("gains on extreme dates", lambda: _extreme_sections(extreme, scores, colours))
+    add("case studies", lambda: case_sections(job, left_out, colours))
     add("curves", lambda: _curve_sections(folder, scores))
     total = len(job.recipe.targets)
     for at, target in enumerate(job.recipe.targets):
@@ -88,7 +92,14 @@ def _reason(error: InputError | OSError) -> str:
     return " ".join(str(error).split())
 
 
-def _extreme_sections(gains: pd.DataFrame, scores: pd.DataFrame) -> list[Section]:
+def _card_sections(job: Job) -> list[Section]:
+    source = str(Archive.open(job.archive_path).attrs.get("source", ""))
+    return card_sections(job.run.path, job.recipe.report.highlights, source)
+
+
+def _extreme_sections(
+    gains: pd.DataFrame, scores: pd.DataFrame, colours: Mapping[str, str]
+) -> list[Section]:
     """Gains on the extreme dates; their scores stand with those of other regions."""
     if gains.empty:
         return []
@@ -99,7 +110,7 @@ def _extreme_sections(gains: pd.DataFrame, scores: pd.DataFrame) -> list[Section
         "deviations. They were chosen by their outcome, which favours forecasts that warn "
         "often: read this beside the scores of all dates, not instead of them."
     )
-    return [Section("Gains on extreme dates", [text], [gain_bars(gains)])]
+    return [Section("Gains on extreme dates", [text], [gain_bars(gains, colours=colours)])]
 
 
 def _curve_sections(folder: Path, scores: pd.DataFrame) -> list[Section]:
@@ -210,7 +221,8 @@ def _probability_sections(job: Job, target: Target) -> list[Section]:
             time = dist["time"].to_numpy()[-1]
             attrs = distribution.mean(dist).attrs
             name = attrs.get("long_name", target.name)
-            event = f"{name} above {threshold:g} {attrs.get('units', '')}".strip()
+            units = units_text(str(attrs.get("units", "")))
+            event = f"{name} above {threshold:g} {units}".strip()
             fields.append(
                 dated(
                     distribution.exceedance(dist, threshold).sel(time=time), time, target, archive
@@ -282,15 +294,20 @@ def _training_section(job: Job, left_out: list[str]) -> list[Section]:
         for entry in job.recipe.methods
         for file in sorted((models / target.name / entry.label).rglob("training.csv"))
     ]
+    # a network for several lead times stands in the folder of each: its curve is told once
+    curves: dict[tuple[str, bytes], list[tuple[Path, Target]]] = {}
+    for file, target, entry in found:
+        curves.setdefault((entry.label, file.read_bytes()), []).append((file, target))
     figures: list[Figure] = []
-    for file, target, entry in found[:MOST_CURVES]:
-        history = pd.read_csv(file)
-        label = "/".join(file.parent.relative_to(models).parts)
-        figure = training_curve(history[history["network"] == 0], label=label)
-        figures.append(replace(figure, target=target.name, methods=(entry.label,)))
-    if len(found) > MOST_CURVES:
+    for (method, _), files in list(curves.items())[:MOST_CURVES]:
+        history = pd.read_csv(files[0][0])
+        folders = ("/".join(file.parent.relative_to(models).parts) for file, _ in files)
+        figure = training_curve(history[history["network"] == 0], label=", ".join(folders))
+        name = files[0][1].name if len(files) == 1 else ""
+        figures.append(replace(figure, target=name, methods=(method,)))
+    if len(curves) > MOST_CURVES:
         left_out.append(
-            f"training of the networks: {MOST_CURVES} of {len(found)} curves are shown, the others "
-            "are in training.csv of the model folders"
+            f"training of the networks: {MOST_CURVES} of {len(curves)} curves are shown, the "
+            "others are in training.csv of the model folders"
         )
     return [Section("Training of the networks", [], figures)] if figures else []

@@ -106,7 +106,7 @@ def _gain_bar(ax: Any, place: int, row: dict[Any, Any], colour: str) -> None:
 
 
 def _tick(label: str) -> str:
-    return style.literal(label, 44)
+    return style.wrapped(label, 3.0, 9, most=2)
 
 
 def _against(row: dict[Any, Any]) -> str:
@@ -223,6 +223,7 @@ def spread_skill(scores: pd.DataFrame, colours: Mapping[str, str] | None = None)
     limits = known(table, "low")["low"].min(), known(table, "high")["high"].max()
     low = min(0.85, *(float(v) for v in (limits[0], table["value"].min()) if pd.notna(v)))
     high = max(1.15, *(float(v) for v in (limits[1], table["value"].max()) if pd.notna(v)))
+    room = 0.15 * (high - low)  # for the numbers beside the dots
     for ax, (key, block) in zip(all_axes, blocks, strict=True):
         style.plain_axes(ax)
         style.heading(ax, f"{key[0]}, {lead_text(key[1])}")
@@ -232,8 +233,9 @@ def spread_skill(scores: pd.DataFrame, colours: Mapping[str, str] | None = None)
         ax.set_yticks(
             range(len(block)), [_tick(_with_members(row)) for row in block.to_dict("records")]
         )
-        ax.set(ylim=(len(block) - 0.5, -0.5), xlim=(low - 0.08, high + 0.08))
-    all_axes[-1].set_xlabel(
+        ax.set(ylim=(len(block) - 0.5, -0.5), xlim=(low - room, high + room))
+    # of the whole figure, as it is wider than a panel beside long names
+    figure.supxlabel(
         "Spread / error of the mean   (left of 1: too sure of itself, right: too unsure)",
         fontsize=9.5,
     )
@@ -277,7 +279,10 @@ def rank_histograms(
         raise InputError("there are no histograms to draw")
     columns = min(4, max(len(panels) for _, panels in rows))
     lines = [-(-len(panels) // columns) for _, panels in rows]
-    figure = style.new_figure(WIDTH, 1.9 * sum(lines) + 0.3)
+    wide = WIDTH / columns - 0.4  # beside the numbers of the axis
+    heads = [f"{target}, {method}" for target, panels in rows for method, *_ in panels]
+    most = max(style.wrapped(head, wide, style.BOLD * 10.5).count("\n") for head in heads)
+    figure = style.new_figure(WIDTH, (1.9 + 0.17 * most) * sum(lines) + 0.3)
     colours = colours or style.colours_of(method for _, panels in rows for method, *_ in panels)
     peak = max(float(heights.max()) for _, panels in rows for _, heights, _ in panels)
     top = min(TALLEST, 1.1 * peak)
@@ -286,7 +291,7 @@ def rank_histograms(
         for i, (method, heights, edges) in enumerate(panels):
             ax = figure.add_subplot(sum(lines), columns, line * columns + i + 1)
             _histogram(ax, heights, edges, colours[method], top)
-            style.heading(ax, f"{target}, {method}", pad=9)
+            style.heading(ax, f"{target}, {method}", wide, pad=9)
             words.append(f"{target}, {method}: {_shape_words(heights)}")
         line += count
     figure.supylabel("Frequency (1: calibrated)", fontsize=9.5)
@@ -349,7 +354,7 @@ def training_curve(history: pd.DataFrame, *, label: str = "", units: str = "") -
     ax = figure.add_subplot()
     style.plain_axes(ax, grid="y")
     if label:
-        style.heading(ax, label)
+        style.heading(ax, label, WIDTH - 1)
     ax.plot(history["epoch"], history["train"], color=style.PALETTE[5], label="training")
     words = "There were no dates to validate on."
     if history["valid"].notna().any():

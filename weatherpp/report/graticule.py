@@ -37,10 +37,15 @@ def graticule(area: Area) -> tuple[tuple[Line, ...], tuple[Line, ...]]:
     cartopy's own lines are clipped exactly, which takes longer than all the rest of a map.
     """
     long = max(area.east - area.west, area.north - area.south)
-    degrees = long if isinstance(area.projection, ccrs.PlateCarree) else long / 111e3
-    fitting = (step for step in STEPS if degrees / step <= MOST)
-    step = STEPS[-1] if area.whole_globe else next(fitting, STEPS[-1])
+    flat = isinstance(area.projection, ccrs.PlateCarree)
+    degrees = long if flat else long / 111e3
     west, east, south, north = bounds(area)
+    step = _step(degrees)
+    # meridians come together towards the poles
+    narrow = 1.0 if flat else max(float(np.cos(np.radians((south + north) / 2))), 1e-3)
+    apart = _step(degrees / narrow)
+    if area.whole_globe:
+        step = apart = STEPS[-1]
     parallels = [
         _line(area, np.linspace(west, east, 361), np.full(361, lat), _degrees(lat, "S", "N"))
         for lat in _round(south, north, step)
@@ -53,9 +58,14 @@ def graticule(area: Area) -> tuple[tuple[Line, ...], tuple[Line, ...]]:
             np.linspace(south, north, 361),
             _degrees((lon + 180) % 360 - 180, "W", "E"),
         )
-        for lon in _round(west, east, step)
+        for lon in _round(west, east, apart)
     ]
     return tuple(parallels), tuple(meridians)
+
+
+def _step(degrees: float) -> float:
+    """Distance of lines that so many degrees have room for."""
+    return next((step for step in STEPS if degrees / step <= MOST), STEPS[-1])
 
 
 def _round(low: float, high: float, step: float) -> Floats:
@@ -91,7 +101,17 @@ def edge_labels(area: Area) -> tuple[tuple[Label, ...], tuple[Label, ...]]:
         x = _crossing(line.y, line.x, area.south)
         if x is not None and area.west < x < area.east:
             lower.append(Label(line.text, x, area.south))
-    return tuple(left), tuple(lower)
+    wide = (area.east - area.west) / MOST
+    return tuple(left), tuple(_apart(lower, wide, area.east))
+
+
+def _apart(labels: list[Label], least: float, end: float) -> list[Label]:
+    """Those along a lower edge that run neither into the one before, nor over the edge's end."""
+    kept: list[Label] = []
+    for label in sorted(labels, key=lambda label: label.x):
+        if (not kept or label.x - kept[-1].x >= least) and label.x + 0.8 * least <= end:
+            kept.append(label)
+    return kept
 
 
 def _crossing(along: Floats, across: Floats, at: float) -> float | None:

@@ -200,13 +200,15 @@ def _seen(
     return Area(projection, west - more_wide, east + more_wide, south, north, scale)
 
 
-def area_around(lons: Floats, lats: Floats, margin: float) -> Area:
+def area_around(lons: Floats, lats: Floats, margin: float, least: float = 100.0) -> Area:
     """Area around scattered points, in Lambert's equal-area projection centred on them.
 
     Parameters
     ----------
     margin
         On each side, as a fraction of the extent.
+    least
+        Width and height in km that it has at least.
 
     Raises
     ------
@@ -224,7 +226,7 @@ def area_around(lons: Floats, lats: Floats, margin: float) -> Area:
     projection = ccrs.LambertAzimuthalEqualArea(float(np.degrees(np.arctan2(y, x))), centre_lat)
     points = projection.transform_points(PLATE, lons, lats)
     low, high = points[:, :2].min(axis=0), points[:, :2].max(axis=0)
-    half = np.maximum((high - low) * (0.5 + margin), 5e4)  # at least 100 km across
+    half = np.maximum((high - low) * (0.5 + margin), 500 * least)
     (x0, y0), (x1, y1) = (low + high) / 2 - half, (low + high) / 2 + half
     degrees = float(max(x1 - x0, y1 - y0)) / 111e3
     return Area(projection, x0, x1, y0, y1, _scale(degrees, degrees))

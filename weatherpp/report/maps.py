@@ -30,6 +30,7 @@ from weatherpp.report.labels import (
     short_time,
     spread_name,
     time_text,
+    units_text,
     window_text,
     with_units,
 )
@@ -77,6 +78,7 @@ def field_sheet(
     contours: bool = False,
     columns: int | None = None,
     hatched: Sequence[xr.DataArray] = (),
+    heading: str = "",
 ) -> Sheet:
     """Maps side by side, each of one two-dimensional field.
 
@@ -98,6 +100,8 @@ def field_sheet(
         Whether the last longitude meets the first; by default told from the grid.
     hatched
         Where to hatch (true or false on the same grid), one for each field.
+    heading
+        What the maps show, if not what the first field is called.
 
     Raises
     ------
@@ -119,7 +123,7 @@ def field_sheet(
             )
         ]
     name = sentence_case(spread_name(fields[0])) if kind == "spread" else field_name(fields[0])
-    title = headline(fields[0], name)
+    title = headline(fields[0], heading or name)
     told = f"Maps of {title}: {'; '.join(titles)}. {when}. {_range_text(fields, kind)}"
     words = f"{label}{_after(window_text(fields[0]))}. {when}".rstrip(". ") + "."
     words = f"{words}{_synthetic(fields[0])}"
@@ -366,5 +370,5 @@ def _range_text(fields: Sequence[xr.DataArray], kind: Kind) -> str:
         return "No valid data."
     factor = 100 if kind == "probability" else 1
     low, high = number(values.min() * factor), number(values.max() * factor)
-    unit = "%" if kind == "probability" else str(fields[0].attrs.get("units", ""))
+    unit = "%" if kind == "probability" else units_text(str(fields[0].attrs.get("units", "")))
     return f"Values from {low} to {high} {unit}".strip() + "."

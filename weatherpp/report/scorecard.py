@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import matplotlib as mpl
@@ -201,7 +202,8 @@ def sections(card: pd.DataFrame, alpha: float = 0.05, title: str = "Scorecard") 
         "for spread / error, how much nearer to one the ratio is. Intervals by a moving-block "
         "bootstrap over dates, p values by the Diebold-Mariano test with autocorrelation."
     )
-    figures = [figure(part, alpha) for _, part in each_method(card)]
+    # what the signs mean is told once, above the figures
+    figures = [replace(figure(part, alpha), caption=f"{name}.") for name, part in each_method(card)]
     return [Section(title, [text, key_text(alpha)], figures, tables=tables(card))]
 
 

@@ -36,6 +36,7 @@ from weatherpp.report.labels import (
     units_text,
     with_units,
 )
+from weatherpp.report.tables import has_intervals
 from weatherpp.report.tracks import track_map as track_map
 
 WIDTH = 7.0  # inches; the width of the report's text column
@@ -47,7 +48,11 @@ LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 9, "loc": "outside lower
 
 
 def plume(
-    forecasts: Mapping[str, xr.DataArray], truth: xr.DataArray | None, *, title: str
+    forecasts: Mapping[str, xr.DataArray],
+    truth: xr.DataArray | None,
+    *,
+    title: str,
+    colours: Mapping[str, str] | None = None,
 ) -> Figure:
     """Forecasts of one place over their lead times, a panel for each, on one scale.
 
@@ -59,6 +64,8 @@ def plume(
         in the title.
     truth
         The analysis or observation at that point, dimension ``step`` or ``valid_time``.
+    colours
+        By label, as elsewhere on the page.
 
     Raises
     ------
@@ -73,7 +80,7 @@ def plume(
     style.title(figure, _heading(title, first))
     points = None if truth is None else truth_points(truth, start_of(first))
     hours = np.unique(np.concatenate([lead_hours(field) for field in forecasts.values()]))
-    colours = style.colours_of(forecasts)
+    colours = colours or style.colours_of(forecasts)
     words: list[str] = []
     axes: list[Axes] = []
     for i, (label, forecast) in enumerate(forecasts.items()):
@@ -120,6 +127,7 @@ def meteogram(
     truth: Mapping[str, xr.DataArray] | None = None,
     *,
     title: str,
+    colours: Mapping[str, str] | None = None,
 ) -> Figure:
     """Boxes of one or several forecasts of a place over the lead time, a row for each variable.
 
@@ -131,6 +139,8 @@ def meteogram(
         whiskers end at 10 and 90 %.
     truth
         Analyses by variable, as far as there are any.
+    colours
+        By method, as elsewhere on the page.
 
     Raises
     ------
@@ -140,7 +150,7 @@ def meteogram(
     if not forecasts:
         raise InputError("a meteogram needs at least one forecast")
     firsts = {name: _alike(row.values()) for name, row in forecasts.items()}
-    colours = style.colours_of(method for row in forecasts.values() for method in row)
+    colours = colours or style.colours_of(method for row in forecasts.values() for method in row)
     figure = style.new_figure(WIDTH, 1.9 * len(forecasts) + 1.1)
     any_field = next(iter(firsts.values()))
     style.title(figure, _heading(title, any_field))
@@ -197,7 +207,13 @@ def _not_below_zero(ax: Axes, row: Mapping[str, xr.DataArray]) -> None:
         ax.set_ylim(bottom=0)
 
 
-def score_over_leads(table: pd.DataFrame, *, title: str = "", name: str = "Score") -> Figure:
+def score_over_leads(
+    table: pd.DataFrame,
+    *,
+    title: str = "",
+    name: str = "Score",
+    colours: Mapping[str, str] | None = None,
+) -> Figure:
     """A score over the lead time: a line for each method, a band for its interval.
 
     Parameters
@@ -206,6 +222,8 @@ def score_over_leads(table: pd.DataFrame, *, title: str = "", name: str = "Score
         Columns `LEAD_COLUMNS`; NaN in ``low`` and ``high`` where there is no interval.
     name
         Of the score, for the axis.
+    colours
+        By method, as elsewhere on the page.
 
     Raises
     ------
@@ -220,14 +238,15 @@ def score_over_leads(table: pd.DataFrame, *, title: str = "", name: str = "Score
     if len(units) > 1:
         raise InputError(f"scores in the units {' and '.join(units)} cannot share one axis")
     figure, ax = _one_panel(title)
-    colours = style.colours_of(table["method"])
+    colours = colours or style.colours_of(table["method"])
+    count = table["method"].nunique()
     several = table["step_hours"].nunique() > 1
     words = []
     for at, (method, rows) in enumerate(table.groupby("method", sort=False)):
         hours, value, low, high = (rows[c].to_numpy(float) for c in LEAD_COLUMNS[1:5])
         colour = colours[str(method)]
         # a band of one lead time has no width; bars side by side can be told apart
-        x = hours + (0.0 if several else 0.4 * (at - (len(colours) - 1) / 2))
+        x = hours + (0.0 if several else 0.4 * (at - (count - 1) / 2))
         ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
         ax.vlines(x, low, high, color=colour, linewidth=1.0, alpha=0.4 if several else 1.0)
         ax.plot(x, value, color=colour, marker=MARKERS[at % len(MARKERS)], markersize=5,
@@ -239,7 +258,8 @@ def score_over_leads(table: pd.DataFrame, *, title: str = "", name: str = "Score
     _lead_axis(ax, np.unique(table["step_hours"].to_numpy(float)), None, wide=True)
     ax.set_ylabel(style.wrapped(with_units(name, units[0]), 2.6, 9.5), fontsize=9.5)
     _legend(figure, [ax])
-    caption = f"{with_units(name, units[0])} by lead time; bands are intervals."
+    caption = f"{with_units(name, units[0])} by lead time"
+    caption += "; bands are intervals." if has_intervals(table) else "."
     return Figure(style.png_of(figure), f"{name} by lead time. {'; '.join(words)}.", caption)
 
 
@@ -333,25 +353,27 @@ def _heading(title: str, field: xr.DataArray) -> str:
 
 
 def _lead_axis(ax: Axes, hours: Floats, start: pd.Timestamp | None, *, wide: bool) -> None:
-    """Ticks at round lead times; with the start known, also the date of each."""
+    """Ticks at the lead times, or at round ones if these are too many; with their dates."""
     most = 9 if wide else 5
-    span = max(float(hours[-1] - hours[0]), 1.0)
+    low, high = ax.get_xlim()  # wider than the lead times, as boxes and analyses lie beside them
+    span = max(high - low, float(hours[-1] - hours[0]), 1.0)
     steps = (1, 2, 3, 6, 12, 24, 48, 72, 120, 240, 480, 720, 1440)
     step = next((s for s in steps if span / s <= most), steps[-1])
     ticks = np.arange(np.ceil(hours[0] / step), np.floor(hours[-1] / step) + 1) * step
-    ticks = hours if ticks.size < 2 and hours.size <= most else ticks
-    ax.set_xticks(ticks, [_tick(float(tick), start, step, wide) for tick in ticks])
+    if ticks.size < 2 or (np.diff(hours) >= span / most).all():
+        ticks = hours[:: -(-hours.size // most)]
+    clock = start is not None and (start.hour != 0 or bool((ticks % 24 != 0).any()))
+    ax.set_xticks(ticks, [_tick(float(tick), start, clock, wide) for tick in ticks])
     ax.set_xlabel("Lead time (h)" if start is None else "Lead time (h), valid time (UTC)",
                   fontsize=9.5)  # fmt: skip
 
 
-def _tick(hours: float, start: pd.Timestamp | None, step: float, wide: bool) -> str:
+def _tick(hours: float, start: pd.Timestamp | None, clock: bool, wide: bool) -> str:
     if start is None:
         return f"{hours:g}"
     valid = start + pd.Timedelta(hours=hours)
     day = f"{valid:%a} {valid.day} {valid:%b}" if wide else f"{valid.day} {valid:%b}"
-    clock = "" if step % 24 == 0 and start.hour == 0 else f"\n{valid:%H:%M}"
-    return f"{hours:g}\n{day}{clock}"
+    return f"{hours:g}\n{day}" + (f"\n{valid:%H:%M}" if clock else "")
 
 
 def _legend(figure: MplFigure, axes: list[Axes]) -> None:

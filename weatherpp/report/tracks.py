@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from weatherpp.report.panels import draw_shapes, finish, map_axes, write_degrees
 TRACK_COLUMNS = ("label", "number", "time", "latitude", "longitude", "value")
 TRUTH_COLUMNS = ("time", "latitude", "longitude")
 LEAST_SHARE = 0.5  # of the members: with fewer there is no mean
+LEAST_KM = 1500.0  # across a map: below it a storm's surroundings tell nothing
 EARTH_KM = 6371.0
 Box = tuple[float, float, float, float]
 
@@ -31,6 +32,7 @@ def track_map(
     title: str,
     area: Box | None = None,
     value_label: str = "",
+    colours: Mapping[str, str] | None = None,
 ) -> Figure:
     """Tracks of all members of one or several forecasts, a panel for each.
 
@@ -43,9 +45,12 @@ def track_map(
         The analysed track, columns ``time``, ``latitude``, ``longitude`` and, to be drawn below,
         ``value``.
     area
-        North, south, west and east of the map in degrees; by default all tracks with a margin.
+        North, south, west and east of the map in degrees; by default all tracks with a margin,
+        1500 km across at least.
     value_label
         Name and units of ``value``; if given, it is drawn over time below each map.
+    colours
+        By label, as elsewhere on the page.
 
     Raises
     ------
@@ -69,7 +74,8 @@ def track_map(
     style.title(figure, f"{title}\n{_span(tracks)}")
     ratios = [tall, 1.8][:rows]
     grid = figure.add_gridspec(rows, columns, height_ratios=ratios)
-    colours = style.colours_of(str(label) for label, _ in groups)
+    colours = colours or style.colours_of(str(label) for label, _ in groups)
+    hour = min({time.hour for time in tracks["time"]})  # of dots: midnight, if it has positions
     below: list[Axes] = []
     words = []
     for i, (label, members) in enumerate(groups):
@@ -78,7 +84,7 @@ def track_map(
         ax = map_axes(figure, grid[0, i], place)
         style.heading(ax, str(label))
         draw_shapes(ax, place)
-        _draw_tracks(ax, members, mean, truth, place, colour)
+        _draw_tracks(ax, members, mean, truth, place, colour, hour)
         write_degrees(ax, place)
         finish(ax, place)
         words.append(_words(str(label), members, mean, truth))
@@ -90,7 +96,8 @@ def track_map(
         below[0].set_ylabel(style.wrapped(value_label, 1.8, 9.5), fontsize=9.5)
     caption = (
         "Thin: members; thick: their mean position (where at least half of them have one)"
-        f"{'; black: the analysis' if truth is not None else ''}. Dots at 00 UTC, with the day."
+        f"{'; black: the analysis' if truth is not None else ''}. "
+        f"Dots at {hour:02d} UTC, with the day."
     )
     return Figure(style.png_of(figure), f"{title}. {' '.join(words)}", caption, chart=False)
 
@@ -139,7 +146,7 @@ def _area(tracks: pd.DataFrame, truth: pd.DataFrame | None, box: Box | None) -> 
         np.concatenate([t[name].to_numpy(float) for t in tables])
         for name in ("longitude", "latitude")
     )
-    return area_around(lons, lats, margin=0.12)
+    return area_around(lons, lats, margin=0.12, least=LEAST_KM)
 
 
 def _xy(track: pd.DataFrame, area: Area) -> NDArray[np.float64]:
@@ -156,17 +163,17 @@ def _draw_tracks(
     truth: pd.DataFrame | None,
     area: Area,
     colour: str,
+    hour: int,
 ) -> None:
     for member in _each(members):
-        _line(ax, _xy(member, area), area, color=colour, linewidth=0.6, alpha=0.55, zorder=4)
+        _line(ax, member, area, color=colour, linewidth=0.6, alpha=0.55, zorder=4)
     # days of the mean stand to the left of its dots, those of the analysis to the right
     for track, shade, width, side in ((mean, colour, 2.6, "right"), (truth, "black", 2.2, "left")):
         if track is None or track.empty:
             continue
-        xy = _xy(track, area)
-        _line(ax, xy, area, color=shade, linewidth=width, zorder=5)
-        for (x, y), time in zip(xy, track["time"], strict=True):
-            if time.hour == 0 and area.west < x < area.east and area.south < y < area.north:
+        _line(ax, track, area, color=shade, linewidth=width, zorder=5)
+        for (x, y), time in zip(_xy(track, area), track["time"], strict=True):
+            if time.hour == hour and area.west < x < area.east and area.south < y < area.north:
                 ax.plot(x, y, "o", color=shade, markeredgecolor="white", markersize=6, zorder=6)
                 ax.annotate(
                     f"{time.day}", (x, y), xytext=(5 if side == "left" else -5, 0), ha=side,
@@ -175,9 +182,17 @@ def _draw_tracks(
                 )  # fmt: skip
 
 
-def _line(ax: Any, xy: NDArray[np.float64], area: Area, **look: Any) -> None:
-    """A track as a line, broken where the map's edge lies between two places."""
+def _line(ax: Any, track: pd.DataFrame, area: Area, **look: Any) -> None:
+    """A track as a line, broken where the map's edge lies between two places.
+
+    Far apart on the map and on either side of the meridian opposite its middle: either alone may
+    be so on a narrow map, or near the pole.
+    """
+    xy = _xy(track, area)
+    middle = float(area.projection.proj4_params.get("lon_0", 0.0))
+    east = (track["longitude"].to_numpy(float) - middle + 180) % 360 - 180
     far = np.hypot(*np.diff(xy, axis=0).T) > (area.east - area.west) / 2
+    far &= np.abs(np.diff(east)) > 180
     broken = np.insert(xy, np.flatnonzero(far) + 1, np.nan, axis=0)
     ax.plot(broken[:, 0], broken[:, 1], **look)
 

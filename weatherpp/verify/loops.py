@@ -74,6 +74,19 @@ def _sort_and_sum(
                 x[j, p] = (v if u < v else u) + zero
         e = np.zeros(n)
         s = np.zeros(n)
+        found = 0.0
+        for p in range(n):
+            found += count[p]
+        if found == m * n:  # nothing is missing: one weight for all points
+            for i in range(m):
+                factor = 2.0 * i + 1.0 - m
+                for p in range(n):
+                    d = np.float64(x[i, p]) - np.float64(y[p])
+                    e[p] += abs(d)
+                    s[p] += factor * d
+            for p in range(n):
+                out[p] = first[m] * e[p] - second[m] * s[p]
+            continue
         for i in range(m):
             rank = np.float64(i)
             for p in range(n):

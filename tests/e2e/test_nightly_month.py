@@ -228,6 +228,6 @@ def check_records() -> None:
     assert not list(Path("work").rglob("*.part"))
     report = Path("work/report.html").read_text(encoding="utf-8")
     assert "Skill by day: z500-48h" in report
-    assert "2026-10-01 to 2026-10-31" in report
+    assert "1 October 2026 to 31 October 2026" in report
     index = Path("work/index.html").read_text(encoding="utf-8")
     assert index.count("UTC</h2>") == DAYS

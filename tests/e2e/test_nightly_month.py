@@ -166,6 +166,7 @@ def centre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Centre:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_a_month_of_nights(centre: Centre) -> None:
     codes = {}
     for day in range(DAYS):

@@ -195,6 +195,8 @@ def models_list(registry: RegistryArgument) -> None:
     from weatherpp.errors import ConfigError
     from weatherpp.operations import registry as registries
 
+    if not registry.is_dir():
+        raise ConfigError(f"{registry}: no such registry folder")
     try:
         now = registries.current(registry).name
     except ConfigError:

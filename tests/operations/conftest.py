@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from night_cases import Cycles
 
-from weatherpp.operations import registry
-
 
 @pytest.fixture(scope="session")
 def cycles() -> Cycles:
@@ -20,10 +18,7 @@ def cycles() -> Cycles:
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory, cycles: Cycles) -> Path:
     """Registry with EMOS of five and of three members as version ``v1``."""
-    folder = tmp_path_factory.mktemp("models")
-    fitted = [cycles.fit(folder / "fitted", count) for count in (5, 3)]
-    registry.add(folder / "z500", "v1", fitted, use_it=True)
-    return folder / "z500"
+    return cycles.registry(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture

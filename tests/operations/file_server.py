@@ -90,17 +90,23 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 @contextmanager
+def on_loopback(handler: Callable[..., Any]) -> Iterator[str]:
+    """Host and port of a server that runs meanwhile."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"127.0.0.1:{running.server_port}"
+        finally:
+            running.shutdown()
+            thread.join()
+
+
+@contextmanager
 def serving(folder: Path) -> Iterator[tuple[str, type[Handler]]]:
     """URL of a server of a folder, and its handler."""
     own: dict[str, Any] = {"faults": [], "asked": []}
     handler = type("Own", (Handler,), own)
     serve = functools.partial(handler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), serve) as running:
-        running.daemon_threads = True
-        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{running.server_port}", handler
-        finally:
-            running.shutdown()
-            thread.join()
+    with on_loopback(serve) as place:
+        yield f"http://{place}", handler

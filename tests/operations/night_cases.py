@@ -20,6 +20,7 @@ from synthetic import make_datasets
 from weatherpp.data.fields import select, subsample
 from weatherpp.data.matching import truth_for
 from weatherpp.methods.base import FitData, method_class
+from weatherpp.operations import registry
 from weatherpp.operations.settings import Nightly
 from weatherpp.recipe import MemberChoice, Target
 from weatherpp.strict import validate
@@ -131,6 +132,12 @@ class Cycles:
         path = folder / f"{name}-{members}"
         method.save(path, {"members": choice.model_dump(), "numbers": numbers, "seed": 1})
         return path
+
+    def registry(self, folder: Path) -> Path:
+        """Registry with EMOS of five and of three members as version ``v1``, which is current."""
+        fitted = [self.fit(folder / "fitted", count) for count in (5, 3)]
+        registry.add(folder / "z500", "v1", fitted, use_it=True)
+        return folder / "z500"
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from file_server import on_loopback
 from night_cases import cycle_at, recipe_with, settings_of
 
 from weatherpp.errors import ConfigError, InputError, LockedError
@@ -48,14 +49,8 @@ class Hook(http.server.BaseHTTPRequestHandler):
 @contextmanager
 def listening(status: int = 200, hangs: threading.Event | None = None) -> Iterator[Any]:
     hook = type("Own", (Hook,), {"heard": [], "status": status, "hangs": hangs})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), hook) as running:
-        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"127.0.0.1:{running.server_port}", hook
-        finally:
-            running.shutdown()
-            thread.join()
+    with on_loopback(hook) as place:
+        yield place, hook
 
 
 def settings_with(place: Path, url: str, **more: Any) -> Nightly:

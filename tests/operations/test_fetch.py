@@ -21,7 +21,7 @@ from open_data import FORECAST, path_of, put_analysis, put_forecast, recipe_of
 
 from weatherpp.data import remote
 from weatherpp.errors import ConfigError, InputError, PartialError, WeatherppError
-from weatherpp.operations import history, registry
+from weatherpp.operations import history
 from weatherpp.operations.fetch import Server
 from weatherpp.operations.index import lacking, ranges, read_index
 from weatherpp.operations.log import Log
@@ -41,10 +41,7 @@ def cycles() -> Cycles:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory, cycles: Cycles) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    fitted = [cycles.fit(folder / "fitted", count) for count in (5, 3)]
-    registry.add(folder / "z500", "v1", fitted, use_it=True)
-    return folder / "z500"
+    return cycles.registry(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(autouse=True)

@@ -32,3 +32,34 @@ def own_and_shipped(kind: str) -> tuple[Path, Path]:
     A file in a folder ``kind`` of the working folder goes before the shipped one of that name.
     """
     return Path(kind), shipped_folder(kind)
+
+
+def find_yaml(name: str, kind: str, what: str, file_words: str) -> Path:
+    """A YAML file by its path, or by its name among the user's own and the shipped ones.
+
+    Parameters
+    ----------
+    name
+        As the user gave it.
+    kind
+        Folder, as for :func:`own_and_shipped`.
+    what, file_words
+        Words for messages: ``no WHAT 'x'``, ``no such FILE_WORDS``.
+
+    Raises
+    ------
+    ConfigError
+        There is none.
+    """
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        if path.is_file():
+            return path
+        raise ConfigError(f"{path}: no such {file_words}")
+    own, shipped = own_and_shipped(kind)
+    for folder in (own, shipped):
+        candidate = folder / f"{path.name}.yaml"
+        if candidate.is_file() and path.name == name:
+            return candidate
+    known = ", ".join(sorted(file.stem for file in shipped.glob("*.yaml")))
+    raise ConfigError(f"no {what} '{name}'; give a file or one of {known}")

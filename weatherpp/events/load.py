@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from weatherpp.data.shipped import own_and_shipped
+from weatherpp.data.shipped import find_yaml
 from weatherpp.errors import ConfigError
 from weatherpp.events.case import Box, Case, CaseField, Moment, TrackRule
 from weatherpp.files import write_whole
@@ -153,18 +153,7 @@ def find_cases(name: str) -> Path:
     ConfigError
         There is none.
     """
-    path = Path(name)
-    if path.suffix in (".yaml", ".yml") or path.is_file():
-        if path.is_file():
-            return path
-        raise ConfigError(f"{path}: no such file of cases")
-    own, shipped = (folder / "cases" for folder in own_and_shipped("pipelines"))
-    for folder in (own, shipped):
-        candidate = folder / f"{path.name}.yaml"
-        if candidate.is_file() and path.name == name:
-            return candidate
-    known = ", ".join(sorted(file.stem for file in shipped.glob("*.yaml")))
-    raise ConfigError(f"no case '{name}'; give a file or one of {known}")
+    return find_yaml(name, "pipelines/cases", "case", "file of cases")
 
 
 def case_text(cases: Sequence[Case]) -> str:

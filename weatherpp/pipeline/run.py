@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weatherpp.data.shipped import own_and_shipped
+from weatherpp.data.shipped import find_yaml
 from weatherpp.errors import ConfigError, InputError, WeatherppError
 from weatherpp.pipeline.job import Job
 from weatherpp.pipeline.progress import Terminal
@@ -28,18 +28,7 @@ def find_recipe(name: str) -> Path:
     ConfigError
         There is none.
     """
-    path = Path(name)
-    if path.suffix in (".yaml", ".yml") or path.is_file():
-        if path.is_file():
-            return path
-        raise ConfigError(f"{path}: no such recipe file")
-    own, shipped = own_and_shipped("pipelines")
-    for folder in (own, shipped):
-        candidate = folder / f"{path.name}.yaml"
-        if candidate.is_file() and path.name == name:
-            return candidate
-    known = ", ".join(sorted(file.stem for file in shipped.glob("*.yaml")))
-    raise ConfigError(f"no recipe '{name}'; give a file or one of {known}")
+    return find_yaml(name, "pipelines", "recipe", "recipe file")
 
 
 @dataclass(frozen=True)

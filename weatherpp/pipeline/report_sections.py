@@ -62,7 +62,9 @@ def sections(
     folder = job.run.path / "scores"
     extreme = chosen(gains[gains["region"] == EXTREME], job.recipe.report.highlights)
     # as in the other charts of the page
-    colours = colours_of([*scores["method"], *gains["method"]])
+    # those that nothing was scored of, for want of an analysis, are drawn as well
+    labels = [entry.label for entry in job.recipe.methods]
+    colours = colours_of([*scores["method"], *gains["method"], *labels])
     add("scorecard", lambda: _card_sections(job))
     add("gains on extreme dates", lambda: _extreme_sections(extreme, scores, colours))
     add("case studies", lambda: case_sections(job, left_out, colours))

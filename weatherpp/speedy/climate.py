@@ -69,7 +69,8 @@ def ensemble_rows(forecast: xr.Dataset, analysis: xr.Dataset) -> Rows:
 def growth(truncation: int, days: int = 12, first: int = 4) -> float:
     """Time in which the difference of two true states doubles, d.
 
-    The states are those of 1 January after two months from rest, 0.01 K of noise apart; the
+    One state is that of 1 January after two months from rest, the other has a hundredth of its
+    difference from the state ten days before added, which is balanced, as noise is not; the
     logarithm of the rms difference of z500 is fitted from day ``first`` to day ``days``.
     """
     from weatherpp.speedy.archive import speedy
@@ -77,10 +78,14 @@ def growth(truncation: int, days: int = 12, first: int = 4) -> float:
     model = speedy(truncation)
     start = np.datetime64("2000-11-02")
     state = model.at_rest(1, 1.0)
+    before = state
     for day in range(60):
         state, _ = model.run(state, model.standard, start + np.timedelta64(day, "D"), 24)
-    small = {name: model.at_rest(2, 0.01)[name] - model.at_rest(2, 0.0)[name] for name in state}
-    states = {name: np.concatenate([each, each + small[name]]) for name, each in state.items()}
+        before = state if day < 50 else before
+    states = {
+        name: np.concatenate([each, each + 0.01 * (each - before[name])])
+        for name, each in state.items()
+    }
     sizes = []
     for day in range(60, 60 + days):
         time = start + np.timedelta64(day, "D")

@@ -22,8 +22,9 @@ from pydantic import (
     model_validator,
 )
 
+from weatherpp.errors import ConfigError
 from weatherpp.expand import expand
-from weatherpp.strict import Label, Strict, load
+from weatherpp.strict import Label, ShortName, Strict, load, read_yaml
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -47,7 +48,7 @@ def parse_step(value: str) -> pd.Timedelta:
 class Target(Strict):
     """The field to post-process: one variable on one level at one lead time."""
 
-    variable: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{0,15}$")]
+    variable: ShortName
     level: int | None = None
     step: str = "0h"
     label: Label | None = None
@@ -416,7 +417,7 @@ class FindSettings(Strict):
     closer than both ``days`` and ``km`` are one.
     """
 
-    variable: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{0,15}$")] = "z"
+    variable: ShortName = "z"
     level: int | None = None
     count: int = Field(default=5, ge=1, le=100)
     tail: Literal["low", "high"] | None = None
@@ -562,4 +563,11 @@ def load_recipe(path: Path, overrides: tuple[str, ...] = ()) -> Recipe:
     ConfigError
         With one line for the user.
     """
+    data = read_yaml(path)
+    source = data.get("source") if isinstance(data, dict) else None
+    if isinstance(source, dict) and "driver" in source:
+        raise ConfigError(
+            f"{path}: is an operational recipe, of a job for each cycle; run it with "
+            f"'weatherpp nightly --recipe {path}'"
+        )
     return load(Recipe, path, overrides)

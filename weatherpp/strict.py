@@ -5,28 +5,78 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_core import ErrorDetails
 
 from weatherpp.errors import ConfigError
 
 Model = TypeVar("Model", bound=BaseModel)
-Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+LABEL = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+SHORT_NAME = r"^[a-z][a-z0-9]{0,15}$"
+Label = Annotated[str, Field(pattern=LABEL)]
+ShortName = Annotated[str, Field(pattern=SHORT_NAME)]
+
+
+class _Flag:
+    """A YAML ``true`` or ``false`` where none belongs; pydantic would take it for 1 or 0."""
+
+    def __init__(self, value: bool):
+        self.value = value
+
+    def __str__(self) -> str:
+        return "true" if self.value else "false"
+
+
+def _flagged(value: Any, deep: bool) -> Any:
+    """``value`` with its truth values marked; ``deep`` goes into mappings too."""
+    if isinstance(value, bool):
+        return _Flag(value)
+    if isinstance(value, (list, tuple)):
+        return [_flagged(item, deep) for item in value]
+    if deep and isinstance(value, Mapping):
+        return {_flagged(key, deep): _flagged(item, deep) for key, item in value.items()}
+    return value
 
 
 class Strict(BaseModel):
-    """Base of all recipe models: immutable, unknown keys refused."""
+    """Base of all recipe models: immutable, unknown keys refused, numbers finite, and ``true`` and
+    ``false`` no numbers."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        annotation = cls.model_fields[str(info.field_name)].annotation
+        if _takes_truth(annotation):
+            return value
+        return _flagged(value, deep=not _models_in(annotation))  # models look by themselves
+
+
+def _takes_truth(annotation: Any) -> bool:
+    """Whether a truth value may stand somewhere in what is annotated so."""
+    if annotation in (bool, Any) or isinstance(annotation, bool):
+        return True
+    return any(map(_takes_truth, get_args(annotation)))
 
 
 def _nearest(key: str, known: list[str]) -> str:
     near = difflib.get_close_matches(key, known, n=1)
-    return f"; did you mean '{near[0]}'?" if near else f"; known: {', '.join(sorted(known))}"
+    others = f"known: {', '.join(sorted(known))}" if known else "there are none here"
+    return f"; did you mean '{near[0]}'?" if near else f"; {others}"
 
 
 def _known_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
@@ -45,7 +95,109 @@ def _known_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [model for arg in getattr(annotation, "__args__", ()) for model in _models_in(arg)]
+    return [model for arg in get_args(annotation) for model in _models_in(arg)]
+
+
+_EXPECTED = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a smaller number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "'key: value' lines ({} for none)",
+    "model_type": "'key: value' lines ({} for none)",
+    "model_attributes_type": "'key: value' lines ({} for none)",
+}
+_REFUSED = {
+    "missing": "is missing",
+    "greater_than": "must be above {gt:g}",
+    "greater_than_equal": "must be {ge:g} or more",
+    "less_than": "must be below {lt:g}",
+    "less_than_equal": "must be {le:g} or less",
+    "finite_number": "must be a finite number",
+    "string_too_short": "must not be empty",
+    "too_short": "must have {min_length} or more entries, has {actual_length}",
+    "too_long": "must have {max_length} or fewer entries, has {actual_length}",
+}
+_PATTERNS = {
+    LABEL: "must be letters, digits, '.', '_' or '-', at most 64, a letter or digit first",
+    SHORT_NAME: "must be a short name of small letters and digits, such as t2m",
+}
+# what pydantic puts into the place of a fault besides the user's own keys
+_INTERNAL = re.compile(r"\[key\]|([A-Z]\w*|str|int|float|bool|tuple|list|dict|function-\w+)(\[.*)?")
+
+
+def _shown(value: Any) -> str:
+    """A value as it would stand in YAML, cut short."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "'key: value' lines"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    text = str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
+    text = text if len(text) <= 40 else f"{text[:37]}..."
+    return f"'{text}'" if isinstance(value, str) else text
+
+
+def _place(location: tuple[int | str, ...], data: Any) -> str:
+    """Where a fault lies, in the keys of ``data``; names of union members are left out."""
+    parts: list[str] = []
+    for part in location:
+        mine = isinstance(part, int) or (isinstance(data, Mapping) and part in data)
+        if not mine and _INTERNAL.fullmatch(str(part)):
+            continue
+        parts.append(str(part))
+        try:
+            data = data[part]
+        except (LookupError, TypeError):
+            data = None
+    return ".".join(parts)
+
+
+def fault_line(error: ValidationError, data: Any) -> str:
+    """The first fault that pydantic found in ``data``, in words: which key, what is wrong with it,
+    what is allowed."""
+    faults = error.errors(include_url=False)
+    first = faults[0]
+    place = _place(first["loc"], data)
+    if first["type"] == "value_error":
+        text = first["msg"].removeprefix("Value error, ")
+    elif first["type"] in _EXPECTED or first["type"] == "literal_error":
+        # of a union each member has a fault of its own
+        same = [fault for fault in faults if _place(fault["loc"], data) == place]
+        wanted = list(dict.fromkeys(filter(None, map(_wanted, same))))
+        if "a number" in wanted:
+            wanted = [each for each in wanted if each != "a whole number"]
+        text = f"expected {' or '.join(wanted)}, found {_shown(first['input'])}"
+    else:
+        text = _refusal(first)
+    return f"{place}: {text}" if place else text
+
+
+def _wanted(fault: ErrorDetails) -> str | None:
+    if fault["type"] == "literal_error":
+        return str(fault["ctx"]["expected"]).replace("'", "")
+    return _EXPECTED.get(fault["type"])
+
+
+def _refusal(fault: ErrorDetails) -> str:
+    context: dict[str, Any] = fault.get("ctx", {})
+    found = f", found {_shown(fault['input'])}"
+    if fault["type"] == "string_pattern_mismatch":
+        pattern = context["pattern"]
+        return _PATTERNS.get(pattern, f"must have the form {pattern}") + found
+    text = _REFUSED.get(fault["type"])
+    if text is None:
+        return fault["msg"]
+    counted = fault["type"] in ("missing", "too_short", "too_long", "string_too_short")
+    return text.format(**context) + ("" if counted else found)
 
 
 def validate(model: type[Model], data: Any, where: str) -> Model:
@@ -57,23 +209,19 @@ def validate(model: type[Model], data: Any, where: str) -> Model:
         With one line naming the place (``where``), the key, the fault and the remedy.
     """
     if not isinstance(data, Mapping):
-        raise ConfigError(f"{where}: expected 'key: value' lines, found {type(data).__name__}")
+        raise ConfigError(f"{where}: expected 'key: value' lines, found {_shown(data)}")
     try:
         return model.model_validate(dict(data))
     except ValidationError as error:
-        faults = error.errors(include_url=False, include_context=False)
-        # an unknown key explains most other faults of the same model, so name it first
-        faults.sort(key=lambda fault: fault["type"] != "extra_forbidden")
-        first = faults[0]
-        # names of union members are ours, not the user's
-        path = ".".join(str(part) for part in first["loc"] if not str(part)[:1].isupper())
-        if first["type"] == "extra_forbidden":
-            key = str(first["loc"][-1])
-            message = f"unknown key '{path}'" + _nearest(key, _known_keys(model, first["loc"]))
-        else:
-            text = first["msg"].removeprefix("Value error, ")
-            message = f"{path}: {text}" if path else text
-        raise ConfigError(f"{where}: {message}") from None
+        raise ConfigError(f"{where}: {_told(model, error, data)}") from None
+
+
+def _told(model: type[BaseModel], error: ValidationError, data: Any) -> str:
+    for fault in error.errors(include_url=False):
+        if fault["type"] == "extra_forbidden":
+            key, place = str(fault["loc"][-1]), _place(fault["loc"], data)
+            return f"unknown key '{place}'{_nearest(key, _known_keys(model, fault['loc']))}"
+    return fault_line(error, data)
 
 
 class _UniqueKeys(yaml.SafeLoader):

@@ -244,7 +244,7 @@ def test_what_cannot_be_is_refused() -> None:
 @pytest.mark.parametrize(
     ("given_", "text"),
     [
-        ({"regrid": "like-forcast"}, r"grid\.regrid: Input should be 'like-forecast'"),
+        ({"regrid": "like-forcast"}, r"grid\.regrid: expected like-forecast, found 'like-forcast'"),
         ({"regrid": {"resolutoin": 1}}, "did you mean 'resolution'"),
         ({"regrid": {"resolution": 0.7}}, "0.7 does not divide 180 degrees"),
         ({"crop": {**EUROPE, "south": 70}}, "south 70 lies north of north 66"),

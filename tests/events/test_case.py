@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -122,13 +123,13 @@ def test_times_are_utc() -> None:
         ({"end": "2016-02-01 00:00:00"}, "comes before start"),
         ({"peak": "2017-02-01 00:00:00"}, "is not between start and end"),
         ({"box": {"north": -25, "south": -10, "west": 0, "east": 1}}, "is not south of north"),
-        ({"box": {"north": 1, "south": 0, "west": 149, "east": 149}}, "it has no width"),
+        ({"box": {"north": 1, "south": 0, "west": 149, "east": 149}}, "the box has no width"),
         ({"box": {"north": float("nan"), "south": 0, "west": 0, "east": 1}}, "box.north"),
         ({"box": {"north": 1, "south": 0, "west": -200, "east": 1}}, "box.west"),
         ({"point": {"latitude": 0, "longitude": 0}}, "is not in the box"),
         ({"thresholds": [{"variable": "z", "level": 500}]}, "takes one of above, below"),
         (
-            {"variables": [{"variable": "t2m"}], "thresholds": [{"variable": "msl", "above": 1}]},
+            {"variables": [{"variable": "t2m"}], "thresholds": [{"variable": "msl", "above": 1e5}]},
             "msl is none of the case's variables",
         ),
         ({"name": "../evil"}, "name"),
@@ -227,3 +228,77 @@ def test_unknown_cases_are_named(tmp_path: Path) -> None:
         find_cases("nobody")
     with pytest.raises(ConfigError, match="no such file of cases"):
         find_cases(str(tmp_path / "none.yaml"))
+
+
+PLAIN = "name: a\nstart: {start}\nend: {end}\nbox: {{north: 10, south: 0, west: 0, east: 10}}\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        # a fault with a traceback before: the zone leads beyond the years that there are
+        ("2016-02-19 00:00:00", "'9999-12-31T23:00:00-05:00'"),
+        ("'0001-01-01T00:00:00+05:00'", "2016-02-19 00:00:00"),
+        ("0001-01-01 00:00:00", "2016-02-19 00:00:00"),
+    ],
+)
+def test_dates_beyond_the_calendar_are_refused(tmp_path: Path, start: str, end: str) -> None:
+    path = tmp_path / "case.yaml"
+    path.write_text(PLAIN.format(start=start, end=end), encoding="utf-8")
+    with pytest.raises(ConfigError, match="must lie between the years 1678 and 2261"):
+        load_cases(path)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "said"),
+    [
+        ("{variable: t2m, above: 30}", "t2m never is 30 K; thresholds are in K"),
+        ("{variable: msl, below: 980}", "msl never is 980 Pa"),
+        ("{variable: z, level: 500, below: 5680}", "z500 never is 5680 m2 s-2"),
+    ],
+)
+def test_thresholds_in_other_units_are_refused(tmp_path: Path, threshold: str, said: str) -> None:
+    path = tmp_path / "case.yaml"
+    text = PLAIN.format(start="2016-02-19 00:00:00", end="2016-02-20 00:00:00")
+    path.write_text(f"{text}thresholds: [{threshold}]\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=said):
+        load_cases(path)
+    right = threshold.replace("30}", "303}").replace("980}", "98000}").replace("5680}", "55680}")
+    path.write_text(f"{text}thresholds: [{right}]\n", encoding="utf-8")
+    assert load_cases(path).cases[0].thresholds
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        # the whole globe, or nearly, before
+        ({"latitude": float("nan")}, "latitude is no number"),
+        ({"bounding_box_degrees": float("nan")}, "bounding_box_degrees is no number"),
+        ({"bounding_box_degrees": [5, -5]}, "bounding_box_degrees is 5 by -5"),
+        # words of the language before
+        ({"bounding_box_degrees": [5]}, "bounding_box_degrees has 1 numbers, not two"),
+        ({"bounding_box_degrees": "wide"}, "bounding_box_degrees is no number"),
+        ({"longitude": None}, "longitude is missing"),
+        ({"latitude": 200}, "latitude is 200"),
+    ],
+)
+def test_regions_of_extremeweatherbench_that_are_none(
+    tmp_path: Path, change: dict[str, object], said: str
+) -> None:
+    (event,) = yaml.safe_load(BENCH)
+    parameters = {"latitude": 45, "longitude": 10, "bounding_box_degrees": 5} | change
+    event["location"] = {"type": "centered_region", "parameters": parameters}
+    path = tmp_path / "bench.yaml"
+    path.write_text(yaml.safe_dump([event]), encoding="utf-8")
+    loaded = load_cases(path)
+    assert loaded.cases == ()
+    assert loaded.left_out[0].endswith(f"its region cannot be read ({said})")
+
+
+def test_cases_are_written_over_no_folder_and_no_device(tmp_path: Path) -> None:
+    shipped = load_cases(CASES / "winston-2016.yaml").cases
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):  # a rename would take the place of a device
+        with pytest.raises(ConfigError, match="is there and is no file; name a file to write"):
+            write_cases(shipped, path)
+    assert (tmp_path / "pipe").is_fifo()

@@ -146,3 +146,24 @@ def test_few_years_are_divided_into_months_or_told_to_be_too_few() -> None:
     assert rarity(0.0, gaps, "high").past == 90
     with pytest.raises(InputError, match="of a number"):
         rarity(np.nan, past, "high")
+
+
+def test_a_climate_of_other_points_is_refused() -> None:
+    coords = {
+        "valid_time": pd.date_range("2020-01-01", periods=3),
+        "latitude": [10.0, 0.0],
+        "longitude": [0.0, 1.0],
+    }
+    field = xr.DataArray(np.zeros((3, 2, 2)), coords, list(coords))
+    other = field.assign_coords(latitude=[11.0, 1.0])
+    for climate in (other, field.isel(longitude=[0])):  # anomalies of other places before
+        with pytest.raises(InputError, match=r"differ in the coordinate '(latitude|longitude)'"):
+            find_peaks(field, climate, count=1, tail="low", days=1, km=1)
+
+
+def test_past_values_that_are_infinite_are_left_out() -> None:
+    times = pd.date_range("2000-01-01", periods=400, freq="10D")
+    values = np.random.default_rng(0).normal(size=400)
+    past = xr.DataArray(values, {"time": times}, ["time"])
+    gap = past.where(past["time"] != times[3])
+    assert rarity(1.0, past.where(gap.notnull(), np.inf), "high") == rarity(1.0, gap, "high")

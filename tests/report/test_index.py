@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import multiprocessing
+import os
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -93,3 +94,38 @@ def test_runs_that_end_at_once_are_all_listed(tmp_path: Path) -> None:
     assert [writer.exitcode for writer in writers] == [0] * 4
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert all(f"run-{i}/report.html" in page for i in range(4))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"gain": float("nan")},
+        {"gain": float("inf")},
+        {"claims": -3},
+        {"held": 5},
+        {"claims": 1e999},
+        {"title": "half a smile \ud83d"},
+    ],
+)
+def test_a_card_of_impossible_numbers_is_not_listed(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    leave(tmp_path, "odd", "2026-01-02 03:04 UTC")
+    path = tmp_path / "odd" / "report.json"
+    told = json.loads(path.read_text(encoding="utf-8")) | change
+    path.write_text(json.dumps(told), encoding="utf-8")
+    assert "odd is not listed" in write_index(tmp_path).read_text(encoding="utf-8")
+
+
+def test_a_pipe_in_place_of_a_card_does_not_hang_the_index(tmp_path: Path) -> None:
+    leave(tmp_path, "sound", "2026-01-02 03:04 UTC")
+    for name in ("card", "page", "folder"):
+        leave(tmp_path, name, "2026-01-02 03:04 UTC")
+    for path in (tmp_path / "card" / "report.json", tmp_path / "page" / "report.html"):
+        path.unlink()
+        os.mkfifo(path)
+    (tmp_path / "folder" / "report.html").unlink()
+    (tmp_path / "folder" / "report.html").mkdir()
+    page = write_index(tmp_path).read_text(encoding="utf-8")
+    assert "sound/report.html" in page
+    assert page.count("is not listed") == 3

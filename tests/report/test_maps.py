@@ -368,3 +368,16 @@ def test_difference_is_post_minus_raw_and_hatched_where_uncertain() -> None:
     assert other[middle + 5 : bottom].mean() < 0.002
     with pytest.raises(InputError, match="masks to hatch"):
         maps.difference_sheet([raw], [post], ["mixed"], uncertain=[mask, mask])
+
+
+def test_a_field_without_a_place_on_the_earth_is_refused() -> None:
+    field = xr.DataArray(
+        np.zeros((3, 4)),
+        {"latitude": [10.0, 0.0, -10.0], "longitude": [0.0, 1.0, 2.0, 3.0]},
+        ["latitude", "longitude"],
+        attrs={"units": "K"},
+    )
+    beyond = field.assign_coords(latitude=[110.0, 100.0, 90.0])  # was drawn over the pole
+    for other in (field[:0], beyond, field.assign_coords(latitude=[np.nan] * 3)):
+        with pytest.raises(InputError, match="points, with latitudes from -90 to 90"):
+            maps.field_maps([other], ["none"])

@@ -38,7 +38,7 @@ def test_simple_scores_equal_xskillscore(pair, policy) -> None:
         found = own(dist, truth, ["latitude", "longitude"], weights, nan_policy=policy)
         expected = other(mean, kept, dim=["latitude", "longitude"], weights=full)
         np.testing.assert_allclose(found, expected, rtol=1e-9)
-        assert found.attrs == {"units": "K", "nan_policy": policy}
+        assert found.attrs == {"units": "K", "nan_policy": policy, "estimator": "mean"}
         assert found.dims == ("time",)
 
 

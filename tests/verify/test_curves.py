@@ -94,7 +94,7 @@ def test_a_method_that_was_not_scored_is_named() -> None:
     [
         ({"worth": "emos"}, "unknown line emos"),
         ({"lines": {"raw": {}}}, "line raw lacks a method"),
-        ({"lines": {"raw": {0: "a"}}}, "greater than 0"),
+        ({"lines": {"raw": {0: "a"}}}, "above 0"),
         ({"lines": {"raw": "a"}}, "lines.raw"),
         ({"lines": {}}, "lines"),
     ],

@@ -9,8 +9,19 @@ from verify_sample import arrays, ensemble
 
 from weatherpp import distribution
 from weatherpp.errors import InputError
-from weatherpp.verify import averages, proper, scores, weighted
+from weatherpp.verify import (
+    averages,
+    calibration,
+    crps_parts,
+    efi,
+    events,
+    multivariate,
+    proper,
+    scores,
+    weighted,
+)
 from weatherpp.verify.kernels import crps_ensemble
+from weatherpp.verify.significance import diebold_mariano
 from weatherpp.verify.weights import grid_weights
 
 SCORES = (
@@ -161,3 +172,118 @@ def test_a_value_left_out_takes_its_weight_with_it() -> None:
     assert float(ratio) == pytest.approx(
         float(np.sqrt(variance / scores.squared_error(dist, holes).mean()))
     )
+
+
+def test_other_units_are_not_subtracted_from_each_other() -> None:
+    dist, truth = ensemble()
+    celsius = (truth - 273.15).assign_attrs(units="degC")
+    normal = distribution.normal(distribution.mean(dist), distribution.spread(dist))
+    for score in SCORES:
+        with pytest.raises(InputError, match=r"forecast is in 'K', the truth in 'degC'; convert"):
+            score(dist, celsius)
+    for function in (scores.crps, scores.spread_squared_error, proper.log_score):
+        with pytest.raises(InputError, match="is in 'K'"):
+            function(normal, celsius)
+    climate = efi.model_climate(dist["value"] - 273.15).assign_attrs(units="degC")
+    for index in (efi.extreme_forecast_index, efi.shift_of_tails):
+        with pytest.raises(InputError, match="the model climate in 'degC'"):
+            index(dist, climate)
+    with pytest.raises(InputError, match="the climate is in 'degC', the truth in 'K'"):
+        averages.anomaly_correlation(dist, truth, celsius.isel(time=0, drop=True))
+    # what says nothing of its units is taken at its word
+    plain = scores.crps(dist, truth.drop_attrs())
+    np.testing.assert_array_equal(plain, scores.crps(dist, truth))
+
+
+@pytest.mark.parametrize("dtype", [object, str, complex, bool])
+def test_values_that_are_no_numbers_are_refused(dtype: type) -> None:
+    dist, truth = ensemble()
+    other = dist.assign(value=dist["value"].astype(dtype))
+    for score in SCORES:
+        with pytest.raises(InputError, match=r"the truth: .* not numbers; convert"):
+            score(dist, truth.astype(dtype))
+        with pytest.raises(InputError, match=r"the forecast: .* not numbers; convert"):
+            score(other, truth)
+    with pytest.raises(InputError, match=r"the forecast: .* not numbers"):
+        efi.extreme_forecast_index(other, efi.model_climate(dist["value"]))
+
+
+def test_a_forecast_without_spread_that_missed_is_not_left_out_of_the_log_score() -> None:
+    _, truth = ensemble(dtype="f8")
+    sure = distribution.normal(truth + 1, xr.zeros_like(truth))
+    # NaN before, and then no part of a mean by 'omit'
+    assert (proper.log_score(sure, truth) == np.inf).all()
+    assert averages.average(proper.log_score(sure, truth), nan_policy="omit") == np.inf
+    assert np.isnan(proper.log_score(sure, truth + 1)).all()
+    assert np.isnan(proper.log_score(sure, truth.where(False))).all()
+
+
+def test_infinite_values_have_no_decomposition() -> None:
+    dist, truth = ensemble(dtype="f8")
+    endless = truth.where(truth["time"] != truth["time"][0], np.inf)
+    for part in (crps_parts.hersbach, crps_parts.isotonic):
+        with pytest.raises(InputError, match="12 of 240 pairs have an infinite value"):
+            part(dist, endless)
+
+
+def test_a_forecast_that_is_none_has_no_score() -> None:
+    dist, truth = ensemble()
+    nobody = dist.isel(number=slice(0))
+    levels = [10.0, 50.0, 90.0]
+    values = np.stack([truth.values + shift for shift in (-1, 0, 1)])
+    value = xr.DataArray(values, {"quantile": levels, **truth.coords}, ["quantile", *truth.dims])
+    per_cent = distribution.quantiles(value.assign_attrs(units="K"))
+    falling = per_cent.assign_coords(quantile=[0.9, 0.5, 0.1])
+    spread = xr.full_like(truth, -1.0)
+    for score in (scores.crps, scores.error, averages.rmse, averages.mae, calibration.ranks):
+        with pytest.raises(InputError, match="the forecast has no member"):
+            score(nobody, truth)
+        # a CRPS of -235 K before
+        with pytest.raises(InputError, match="must ascend between 0 and 1, not 10, 50, 90"):
+            score(per_cent, truth)
+        with pytest.raises(InputError, match=r"must ascend between 0 and 1, not 0.9, 0.5, 0.1"):
+            score(falling, truth)
+        with pytest.raises(InputError, match="the spread of the forecast is negative in 240 of 24"):
+            score(distribution.normal(truth, spread), truth)
+    with pytest.raises(InputError, match="negative"):  # a Brier score of 0 before
+        proper.brier(distribution.normal(truth, spread), truth, 280)
+
+
+def test_settings_that_are_no_numbers_are_refused() -> None:
+    dist, truth = ensemble()
+    p, o = np.array([0.2, 0.8]), np.array([0, 1])
+    with pytest.raises(InputError, match="threshold is NaN"):  # zero, the best score, before
+        proper.brier(dist, truth, np.nan)
+    with pytest.raises(InputError, match="quantile levels"):
+        proper.quantile_score(dist, truth, [])
+    for threshold in (np.nan, "bets", 2):
+        with pytest.raises(InputError, match=f"own, best or between 0 and 1, not {threshold}"):
+            events.economic_value(p, o, p, threshold=threshold)
+    with pytest.raises(InputError, match="given twice"):
+        multivariate.energy_score(dist, truth, ["latitude", "latitude"])
+    weights = grid_weights(truth)
+    np.testing.assert_array_equal(
+        multivariate.energy_score(dist, truth, "latitude", weights=weights),
+        multivariate.energy_score(dist, truth, ["latitude"], weights=weights),
+    )
+
+
+def test_weights_of_a_rank_histogram_must_fit_too() -> None:
+    dist, truth = ensemble()
+    weights = grid_weights(truth)
+    for faulty in (weights * np.nan, -weights, 0 * weights):
+        with pytest.raises(InputError, match="finite, not negative and not all zero"):
+            calibration.ranks(dist, truth, faulty)
+    with pytest.raises(InputError, match="differ in the coordinate 'latitude'"):
+        calibration.ranks(dist, truth, weights.assign_coords(latitude=[1.0, 2.0, 3.0]))
+    with pytest.raises(InputError, match=r"must be labelled, an xarray.DataArray, not ndarray"):
+        averages.average(truth, None, weights.values)
+    with pytest.raises(InputError, match="no latitude"):
+        grid_weights(truth.isel(latitude=slice(0)))
+
+
+def test_a_p_value_has_no_kelvins() -> None:
+    dist, truth = ensemble()
+    found = diebold_mariano(scores.crps(dist, truth), scores.crps(dist, truth, "plain"))
+    assert found["difference"].attrs == {"units": "K"}
+    assert found["p_value"].attrs == found["statistic"].attrs == {"units": "1"}

@@ -203,5 +203,7 @@ def claims(
     for claim in found:
         verdict = "holds" if claim["holds"] else "does not hold"
         typer.echo(f"{verdict:>13}  {claim['name']}: {claim['text']}")
+    if not found:
+        typer.echo("no claims: the recipe of this run makes none")
     if not all(claim["holds"] for claim in found):
         raise typer.Exit(1)

@@ -25,6 +25,7 @@ from weatherpp.errors import ConfigError, InputError
 from weatherpp.recipe import parse_step
 from weatherpp.strict import Label, Strict, read_yaml, validate
 
+MOST_MEMBERS = 100_000  # of an ensemble; more are a slip of the pen
 Group = Literal["forecast", "control", "analysis", "static", "apply"]
 
 
@@ -93,6 +94,16 @@ class Expected(Strict):
     members: tuple[int, int] | None = None
     levels: tuple[int, ...] = ()
     steps: tuple[str, ...] = ()
+
+    @field_validator("members")
+    @classmethod
+    def _are_an_ensemble(cls, members: tuple[int, int] | None) -> tuple[int, int] | None:
+        if members is not None and not 0 <= members[0] <= members[1] < MOST_MEMBERS:
+            raise ValueError(
+                f"first and last number, in this order, from 0 to {MOST_MEMBERS - 1}; found "
+                f"{members[0]} and {members[1]}"
+            )
+        return members
 
     @field_validator("steps")
     @classmethod

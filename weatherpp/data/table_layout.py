@@ -16,6 +16,8 @@ from weatherpp.recipe import parse_step
 from weatherpp.strict import Strict
 
 EPOCH = "epoch"
+LONGEST_NAME = 200
+"""Characters of a column's name that is matched with a regular expression, and of that."""
 
 
 class LeadColumn(Strict):
@@ -95,6 +97,17 @@ class TruthColumns(Strict):
     units: str | None = None
 
 
+def quick(pattern: str) -> bool:
+    """Whether a regular expression with one group matches in a time that is bounded by the square
+    of the text's length: it has two repeats at most, none of the group, and no ``(?``.
+
+    Entries come from others, and a pattern such as ``(a+)+b`` takes for ever.
+    """
+    plain = re.sub(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", "x", pattern, flags=re.DOTALL)
+    repeats = re.findall(r"[*+?]|\{[\d,]+\}", re.sub(r"([*+?}])[?+]", r"\1", plain))
+    return len(repeats) <= 2 and not re.search(r"\(\?|\)[*+?{]", plain)
+
+
 class TableLayout(Strict):
     """Columns of a table of point forecasts.
 
@@ -115,7 +128,7 @@ class TableLayout(Strict):
         Lead time: the same for all rows (``48h``), or a column.
     members
         Columns of members in their order (numbered from 1), or a regular expression that
-        matches all of a column's name and has one group, the member's number.
+        matches all of a column's name and has one group, the member's number; see :func:`quick`.
     percentiles
         Instead of members.
     exchangeable
@@ -161,12 +174,19 @@ class TableLayout(Strict):
     @classmethod
     def _is_pattern(cls, value: tuple[str, ...] | str) -> tuple[str, ...] | str:
         if isinstance(value, str):
+            if len(value) > LONGEST_NAME:
+                raise ValueError(f"a regular expression of more than {LONGEST_NAME} characters")
             try:
                 groups = re.compile(value).groups
-            except re.error as error:
+            except (re.error, OverflowError, RecursionError) as error:
                 raise ValueError(f"'{value}' is no regular expression ({error})") from None
             if groups != 1:
                 raise ValueError(f"'{value}' needs one group, around the member's number")
+            if not quick(value):
+                raise ValueError(
+                    f"'{value}' might take for ever to match; write it with two of * + ? {{}} at "
+                    "most, none of them on the group, and without (?"
+                )
         elif len(set(value)) < len(value):
             raise ValueError("a column is named twice")
         return value

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from weatherpp.conventions import GAPS, LEAD_UNITS, Kind, annotate, label_text, listed
 from weatherpp.data.catalog import CatalogEntry
 from weatherpp.data.table_files import Floats, column, names, numbers, read_table, times
-from weatherpp.data.table_layout import LeadColumn, TableLayout
+from weatherpp.data.table_layout import LONGEST_NAME, LeadColumn, TableLayout
 from weatherpp.data.values import convert_units
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.recipe import parse_step
@@ -171,7 +171,8 @@ def _members(frame: pd.DataFrame, layout: TableLayout, where: str) -> dict[int, 
     if not isinstance(layout.members, str):
         return dict(enumerate(layout.members, start=1))
     pattern = re.compile(layout.members)
-    matches = [found for name in map(str, frame.columns) if (found := pattern.fullmatch(name))]
+    short = [name for name in map(str, frame.columns) if len(name) <= LONGEST_NAME]
+    matches = [found for name in short if (found := pattern.fullmatch(name))]
     if not matches:
         raise InputError(
             f"{where}: no column matches '{layout.members}'; there are {listed(frame.columns)}"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import pandas as pd
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from weatherpp.conventions import VARIABLES
+from weatherpp.data.checks import RANGES, limits_at
 from weatherpp.recipe import Finite, Positive
-from weatherpp.strict import Label, Strict
+from weatherpp.strict import Label, ShortName, Strict
 
 Latitude = Annotated[float, Field(ge=-90, le=90, allow_inf_nan=False)]
 Longitude = Annotated[float, Field(ge=-180, le=360, allow_inf_nan=False)]
-Variable = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{0,15}$")]
 
 
 def _moment(value: Any) -> datetime:
@@ -30,7 +32,12 @@ def _moment(value: Any) -> datetime:
 
 def _utc(value: datetime) -> datetime:
     """In UTC, without a zone; what has no zone is in UTC."""
-    return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+    try:
+        found = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+        pd.Timestamp(found).as_unit("ns")
+    except (OverflowError, pd.errors.OutOfBoundsDatetime):
+        raise ValueError("a date must lie between the years 1678 and 2261") from None
+    return found
 
 
 Moment = Annotated[datetime, BeforeValidator(_moment), AfterValidator(_utc)]
@@ -51,9 +58,9 @@ class Box(Strict):
     @model_validator(mode="after")
     def _has_room(self) -> Box:
         if not self.south < self.north:
-            raise ValueError(f"box: south {self.south:g} is not south of north {self.north:g}")
+            raise ValueError(f"south {self.south:g} is not south of north {self.north:g}")
         if self.width == 0:
-            raise ValueError(f"box: west and east are both {self.west:g}, it has no width")
+            raise ValueError(f"west and east are both {self.west:g}, the box has no width")
         return self
 
     @property
@@ -103,7 +110,7 @@ class Point(Strict):
 class CaseField(Strict):
     """A variable that the case is told by; ``level`` in hPa for one that has levels."""
 
-    variable: Variable
+    variable: ShortName
     level: int | None = None
 
     @property
@@ -122,6 +129,15 @@ class Threshold(CaseField):
     def _one(self) -> Threshold:
         if (self.above is None) == (self.below is None):
             raise ValueError("a threshold takes one of above, below")
+        low, high = RANGES.get(self.variable, (-math.inf, math.inf))
+        if self.variable in ("z", "t") and self.level is not None and self.level > 0:
+            low, high = limits_at(self.variable, self.level)
+        if not low <= self.limit <= high:
+            units = VARIABLES[self.variable].units
+            raise ValueError(
+                f"{self.name} never is {self.limit:g} {units}; thresholds are in {units}, here "
+                f"from {low:.3g} to {high:.3g}"
+            )
         return self
 
     @property

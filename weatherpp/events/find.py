@@ -91,6 +91,9 @@ def find_peaks(
         raise InputError("events are found on grids of latitude and longitude alone")
     if not analysis.sizes["valid_time"] or climate.sizes["valid_time"] < 2:
         raise InputError("events need analyses to look at, and a climate of two times at least")
+    for dim in dims[1:]:
+        if not np.array_equal(analysis[dim].values, climate[dim].values):
+            raise InputError(f"the analyses and their climate differ in the coordinate '{dim}'")
     field, past = (each.transpose(*dims).load() for each in (analysis, climate))
     sign = -1.0 if tail == "low" else 1.0
     mean = past.mean("valid_time", dtype=np.float64).values

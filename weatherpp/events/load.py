@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from weatherpp.data.shipped import find_yaml
 from weatherpp.errors import ConfigError
 from weatherpp.events.case import Box, Case, CaseField, Moment, TrackRule
 from weatherpp.files import write_whole
-from weatherpp.strict import read_yaml, validate
+from weatherpp.strict import fault_line, read_yaml, validate
 
 BENCH_VARIABLES: dict[str, str] = {
     "heat_wave": "t2m",
@@ -111,9 +112,8 @@ def _converted(item: Any, where: str) -> Case | str:
             source=f"ExtremeWeatherBench, case {event.case_id_number}",
         )
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_context=False)[0]
-        return line + str(fault["msg"]).removeprefix("Value error, ")
-    except (KeyError, TypeError, ValueError) as error:
+        return line + fault_line(error, item)
+    except ValueError as error:
         return line + f"its region cannot be read ({error})"
 
 
@@ -121,26 +121,40 @@ def _box(location: _Location) -> Box:
     """Box of a bounded region, or of a centre with the lengths of its sides in degrees."""
     parameters = location.parameters
     if location.type == "bounded_region":
-        return Box(
-            north=parameters["latitude_max"],
-            south=parameters["latitude_min"],
-            west=parameters["longitude_min"],
-            east=parameters["longitude_max"],
-        )
+        edges = ("latitude_max", "latitude_min", "longitude_min", "longitude_max")
+        north, south, west, east = (_number(name, parameters.get(name)) for name in edges)
+        return Box(north=north, south=south, west=west, east=east)
     if location.type != "centered_region":
-        raise ValueError(f"type '{location.type}'")
-    sides = parameters["bounding_box_degrees"]
-    high, wide = (
-        sides if isinstance(sides, Sequence) and not isinstance(sides, str) else [sides] * 2
+        raise ValueError(f"the type '{location.type}' is not known")
+    name = "bounding_box_degrees"
+    sides = parameters.get(name)
+    both = sides if isinstance(sides, list) else [sides] * 2
+    if len(both) != 2:
+        raise ValueError(f"{name} has {len(both)} numbers, not two")
+    high, wide = (_number(name, side) for side in both)
+    if high <= 0 or wide <= 0:
+        raise ValueError(f"{name} is {high:g} by {wide:g}")
+    latitude, longitude = (
+        _number(each, parameters.get(each)) for each in ("latitude", "longitude")
     )
-    latitude, longitude = float(parameters["latitude"]), float(parameters["longitude"])
-    west = (longitude - float(wide) / 2) % 360
+    if abs(latitude) > 90:
+        raise ValueError(f"latitude is {latitude:g}")
+    west = (longitude - wide / 2) % 360
     return Box(
-        north=min(90.0, latitude + float(high) / 2),
-        south=max(-90.0, latitude - float(high) / 2),
+        north=min(90.0, latitude + high / 2),
+        south=max(-90.0, latitude - high / 2),
         west=west if wide < 360 else 0.0,
-        east=(west + float(wide)) % 360 if wide < 360 else 360.0,
+        east=(west + wide) % 360 if wide < 360 else 360.0,
     )
+
+
+def _number(name: str, value: Any) -> float:
+    """A finite number of a region."""
+    if value is None:
+        raise ValueError(f"{name} is missing")
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError(f"{name} is no number")
+    return float(value)
 
 
 def find_cases(name: str) -> Path:
@@ -166,14 +180,27 @@ def case_text(cases: Sequence[Case]) -> str:
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=96)
 
 
+def check_output(path: Path) -> None:
+    """Refuse a name that no file of cases can be written under.
+
+    Raises
+    ------
+    ConfigError
+        There is no such folder; the name is that of a folder or a device.
+    """
+    if not path.parent.is_dir():
+        raise ConfigError(f"{path.parent}: no such folder to write to")
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"{path}: is there and is no file; name a file to write")
+
+
 def write_cases(cases: Sequence[Case], path: Path) -> None:
     """Write cases as a YAML file, whole or not at all.
 
     Raises
     ------
     ConfigError
-        There is no such folder.
+        As :func:`check_output`.
     """
-    if not path.parent.is_dir():
-        raise ConfigError(f"{path.parent}: no such folder to write to")
+    check_output(path)
     write_whole(path, case_text(cases))

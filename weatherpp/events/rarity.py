@@ -137,7 +137,7 @@ def rarity(value: float, past: xr.DataArray, tail: Literal["low", "high"]) -> Ra
     value
         Same units as ``past``.
     past
-        (time,); NaN are left out.
+        (time,); values that are not finite are left out.
     tail
         ``low``: rare values are small ones.
 
@@ -146,7 +146,7 @@ def rarity(value: float, past: xr.DataArray, tail: Literal["low", "high"]) -> Ra
     InputError
         The value is NaN, or there are no past values.
     """
-    past = past.dropna("time")
+    past = past.where(np.isfinite(past)).dropna("time")
     if not past.size or not np.isfinite(value):
         raise InputError("how rare a value is can only be told from past values, and of a number")
     sign = 1.0 if tail == "high" else -1.0

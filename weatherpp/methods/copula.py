@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from weatherpp import distribution
 from weatherpp.errors import InputError
 from weatherpp.methods.season import days_apart
-from weatherpp.verify.scores import check_aligned
+from weatherpp.verify.alignment import check_aligned
 
 Draw = Literal["quantiles", "random", "stratified"]
 Floats = NDArray[np.float64]

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from weatherpp.data.archive import Archive
+from weatherpp.errors import ConfigError, InputError
 from weatherpp.events.boxes import ALL_CASES, dates_words
 from weatherpp.events.case import Case
 from weatherpp.events.load import load_cases
@@ -18,24 +19,58 @@ from weatherpp.pipeline.case_page import CasePage, by_field, dates_sentence, lea
 from weatherpp.pipeline.case_views import Shown
 from weatherpp.report.content import Figure, Section
 from weatherpp.report.labels import percent
+from weatherpp.verify import table
 
 if TYPE_CHECKING:
     from weatherpp.pipeline.job import Job
 
 
 def case_lines(folder: Path) -> list[str]:
-    """What the cases gave, for the terminal: gains in the boxes, and what was left out."""
-    gains = pd.read_parquet(folder / "gains.parquet")
+    """What the cases gave, for the terminal: gains in the boxes, and what was left out.
+
+    What cannot be read is told instead: the report leaves it out too.
+    """
+    try:
+        gains, notes = _table(folder, "gains"), _notes(folder)
+    except InputError as error:
+        return [f"note: {error}"]
     lines = [
         f"{row['region']}, {row['target']}: CRPS of {row['method']} {_gain_words(row)}"
         for row in _last_of_each(gains)
     ]
-    return lines + [f"note: {line}" for line in _notes(folder)["left_out"]]
+    return lines + [f"note: {line}" for line in notes["left_out"]]
+
+
+def _again(folder: Path) -> str:
+    return f"weatherpp report RECIPE --run-dir {folder.parent} --force events"
+
+
+def _table(folder: Path, name: str) -> pd.DataFrame:
+    return table.read(folder / f"{name}.parquet", _again(folder))
 
 
 def _notes(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "notes.json").read_text(encoding="utf-8"))
-    return found
+    path = folder / "notes.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {"left_out": list(found["left_out"]), "cases": dict(found["cases"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(
+            f"{path}: missing or damaged; make it again with '{_again(folder)}'"
+        ) from None
+
+
+def _cases(folder: Path, notes: Mapping[str, Any]) -> tuple[Case, ...]:
+    """Cases of a run, each of which the notes know."""
+    path = folder / "cases.yaml"
+    try:
+        cases = load_cases(path).cases
+        if all(case.name in notes["cases"] for case in cases):
+            return cases
+        fault = f"{path}: other cases than in notes.json"
+    except ConfigError as error:
+        fault = str(error)
+    raise InputError(f"{fault}; make it again with '{_again(folder)}'")
 
 
 def _last_of_each(gains: pd.DataFrame) -> list[dict[Any, Any]]:
@@ -68,11 +103,9 @@ def case_sections(job: Job, left_out: list[str], colours: Mapping[str, str]) -> 
     if job.recipe.cases is None or not folder.is_dir():
         return []
     archive = Archive.open(job.archive_path)
-    scores, gains, tracks = (
-        pd.read_parquet(folder / f"{name}.parquet") for name in ("scores", "gains", "tracks")
-    )
+    scores, gains, tracks = (_table(folder, name) for name in ("scores", "gains", "tracks"))
     notes = _notes(folder)
-    cases = load_cases(folder / "cases.yaml").cases
+    cases = _cases(folder, notes)
     sections = _joint_sections(job, scores, gains, notes["left_out"], colours)
     for place, case in enumerate(cases):
         job.terminal.update(f"case {case.name}", place, len(cases))

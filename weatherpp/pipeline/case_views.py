@@ -157,6 +157,26 @@ def in_season(times: pd.DatetimeIndex, at: pd.Timestamp, season: float | None) -
     return pd.DatetimeIndex(times[np.minimum(apart, 365 - apart) <= season])
 
 
+def found_in(recipe: Recipe, settings: FindSettings) -> list[Target]:
+    """Targets of the field that events are to be found in.
+
+    Raises
+    ------
+    InputError
+        The recipe has none.
+    """
+    targets = [
+        target
+        for target in recipe.targets
+        if target.variable == settings.variable and settings.level in (None, target.level)
+    ]
+    if not targets:
+        name = f"{settings.variable}{settings.level or ''}"
+        known = ", ".join(dict.fromkeys(target.name for target in recipe.targets))
+        raise InputError(f"no events of {name} to find: the targets are {known}")
+    return targets
+
+
 def found_cases(job: Job, archive: Archive, settings: FindSettings) -> list[Case]:
     """Events by the rule of :mod:`weatherpp.events.find`, in the analyses of predicted dates.
 
@@ -167,15 +187,7 @@ def found_cases(job: Job, archive: Archive, settings: FindSettings) -> list[Case
     InputError
         The recipe has no target of the field, the archive no analysis, or no date trains.
     """
-    targets = [
-        target
-        for target in job.recipe.targets
-        if target.variable == settings.variable and settings.level in (None, target.level)
-    ]
-    if not targets:
-        name = f"{settings.variable}{settings.level or ''}"
-        known = ", ".join(dict.fromkeys(target.name for target in job.recipe.targets))
-        raise InputError(f"no events of {name} to find: the targets are {known}")
+    targets = found_in(job.recipe, settings)
     if archive.analysis is None:
         raise InputError(f"{archive.path}: no analysis to find events in")
     settings = settings.model_copy(update={"level": targets[0].level})

@@ -17,7 +17,7 @@ from weatherpp.pipeline.truths import VERIFIED
 from weatherpp.recipe import Bootstrap
 from weatherpp.verify.extremes import EXTREME
 from weatherpp.verify.gains import scorecard
-from weatherpp.verify.table import LIMIT, PER_DATE_COLUMNS
+from weatherpp.verify.table import LIMIT, PER_DATE_COLUMNS, read
 
 ALPHA = 0.05
 LEADING = ("crps", "spread_rmse")  # scores that are told in words in the terminal
@@ -55,16 +55,15 @@ class RunScores:
             raise InputError(
                 f"{run}: no scores there; make them with 'weatherpp verify RECIPE --run-dir {run}'"
             )
-        again = f"make it again with 'weatherpp verify RECIPE --run-dir {run} --force verify'"
+        again = f"weatherpp verify RECIPE --run-dir {run} --force verify"
         tables = []
         for name, columns in (("per_date", PER_DATE_COLUMNS), ("verified", VERIFIED)):
             path = folder / f"{name}.parquet"
-            try:
-                tables.append(pd.read_parquet(path, columns=list(columns)))
-            except FileNotFoundError:
-                raise InputError(f"{path}: is missing; {again}") from None
-            except (OSError, ValueError, KeyError):
-                raise InputError(f"{path}: damaged; {again}") from None
+            table = read(path, again, columns)
+            fault = _fault(table)
+            if fault:
+                raise InputError(f"{path}: damaged, {fault}; make it again with '{again}'")
+            tables.append(table)
         path = folder / "targets.json"
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
@@ -73,7 +72,12 @@ class RunScores:
                 for name, about in found.items()
             }
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            raise InputError(f"{path}: missing or damaged; {again}") from None
+            raise InputError(f"{path}: missing or damaged; make it again with '{again}'") from None
+        for name in tables[0]["target"].unique():
+            if name not in targets or not np.isfinite(targets[name].step_hours):
+                raise InputError(
+                    f"{path}: does not tell the lead time of {name}; make it again with '{again}'"
+                )
         scores = tables[0][~tables[0]["method"].astype(str).str.startswith(LIMIT)]
         return cls(run, scores, tables[1], targets)
 
@@ -81,6 +85,20 @@ class RunScores:
         """Initial dates on which a method was scored."""
         own = (self.per_date["target"] == target) & (self.per_date["method"] == method)
         return set(self.per_date.loc[own, "time"])
+
+
+def _fault(table: pd.DataFrame) -> str:
+    """What is wrong with a table of scores by date, or of what was verified; empty if nothing."""
+    times = table["time"]
+    if not pd.api.types.is_datetime64_any_dtype(times) or times.isna().any():
+        return "its dates are none"
+    if "value" in table and not (
+        pd.api.types.is_float_dtype(table["value"]) and np.isfinite(table["value"]).all()
+    ):
+        return "some of its scores are no numbers"
+    keys = [name for name in table if name not in ("value", "pairs", "digest")]
+    twice = table.duplicated(keys)
+    return f"{int(twice.sum())} of its rows stand twice" if twice.any() else ""
 
 
 @dataclass(frozen=True)

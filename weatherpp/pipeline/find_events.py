@@ -9,8 +9,8 @@ from pathlib import Path
 from weatherpp.data.archive import Archive
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.events.case import Case
-from weatherpp.events.load import find_cases, load_cases, write_cases
-from weatherpp.pipeline.case_views import found_cases
+from weatherpp.events.load import check_output, find_cases, load_cases, write_cases
+from weatherpp.pipeline.case_views import found_cases, found_in
 from weatherpp.pipeline.job import Job
 from weatherpp.pipeline.progress import Terminal
 from weatherpp.pipeline.record import RECIPE, read_record
@@ -56,6 +56,9 @@ def find_events(
     else:
         path = find_recipe(name)
     recipe = load_recipe(path, overrides)
+    found_in(recipe, settings)
+    if output is not None:
+        check_output(output)
     run = RunFolder(run_dir or Path("runs") / recipe.name, (), terminal.on_task)
     job = Job(recipe, path.read_text(encoding="utf-8"), run, terminal)
     with run.locked():

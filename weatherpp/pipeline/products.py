@@ -50,9 +50,25 @@ def write_product(ds: xr.Dataset, path: Path) -> None:
 
 
 def read_product(path: Path) -> xr.Dataset:
-    """Read a product back; in memory, so that the file is closed."""
-    with xr.open_dataset(path, engine="netcdf4", decode_timedelta=True) as ds:
-        return ds.load()
+    """Read a product back; in memory, so that the file is closed.
+
+    Raises
+    ------
+    InputError
+        It is damaged.
+    OSError
+        It is missing.
+    """
+    try:
+        with xr.open_dataset(path, engine="netcdf4", decode_timedelta=True) as ds:
+            return ds.load()
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise InputError(
+            f"{path}: damaged ({reason}); do the stage that makes it again, with --force"
+        ) from None
 
 
 @contextmanager

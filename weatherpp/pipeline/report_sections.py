@@ -30,6 +30,7 @@ from weatherpp.report.labels import units_text
 from weatherpp.report.maps import case_maps, field_maps, probability_maps
 from weatherpp.report.panels import Kind
 from weatherpp.report.style import colours_of
+from weatherpp.verify import table
 from weatherpp.verify.extremes import EXTREME
 from weatherpp.verify.regions import WHOLE
 
@@ -53,7 +54,8 @@ def sections(
         try:
             parts = draw()
         except (InputError, OSError) as error:
-            left_out.append(f"{what}: {_reason(error)}")
+            left_out.append(f"{what}: {_reason(error, job.run.path)}")
+            job.terminal.note(f"left out of the report: {left_out[-1]}")
             return
         for part in parts:
             figures = [replace(f, target=f.target or target) for f in part.figures]
@@ -87,11 +89,11 @@ def sections(
     return found, left_out
 
 
-def _reason(error: InputError | OSError) -> str:
+def _reason(error: InputError | OSError, run: Path) -> str:
     """Why something could not be drawn, without the folders of the machine it was tried on."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{Path(os.fsdecode(error.filename)).name}: {error.strerror}"
-    return " ".join(str(error).split())
+    return " ".join(str(error).split()).replace(f"{run}/", "").replace(str(run), "RUN")
 
 
 def _card_sections(job: Job) -> list[Section]:
@@ -116,8 +118,8 @@ def _extreme_sections(
 
 
 def _curve_sections(folder: Path, scores: pd.DataFrame) -> list[Section]:
-    points = pd.read_parquet(folder / "curves.parquet")
-    worth = pd.read_parquet(folder / "worth.parquet")
+    again = f"weatherpp verify RECIPE --run-dir {folder.parent} --force verify"
+    points, worth = (table.read(folder / f"{name}.parquet", again) for name in ("curves", "worth"))
     units = scores.drop_duplicates(["target", "score"]).set_index(["target", "score"])["units"]
     points["units"] = [
         str(units[key]) for key in zip(points["target"], points["score"], strict=True)
@@ -143,7 +145,8 @@ def _pick_dates(
     job: Job, target: Target, label: str, count: int
 ) -> list[tuple[np.datetime64, str]]:
     """Dates to map, by a rule and not by eye: the median and the worst day of the raw ensemble."""
-    per_date = pd.read_parquet(job.run.path / "scores" / "per_date.parquet")
+    again = f"weatherpp verify RECIPE --run-dir {job.run.path} --force verify"
+    per_date = table.read(job.run.path / "scores" / "per_date.parquet", again)
     found = per_date[
         (per_date["target"] == target.name)
         & (per_date["region"] == WHOLE)
@@ -274,8 +277,12 @@ def _few_dates(job: Job, target: Target, entries: Sequence[MethodEntry]) -> list
             continue
         folder = job.run.path / "models" / target.name / entry.label
         for file in folder.rglob("model.json"):
-            trained = json.loads(file.read_text(encoding="utf-8")).get("train") or ["", "", 0]
-            counts[entry.label] = max(counts.get(entry.label, 0), int(trained[2]))
+            try:
+                trained = json.loads(file.read_text(encoding="utf-8")).get("train") or ["", "", 0]
+                dates = int(trained[2])
+            except (ValueError, AttributeError, LookupError, TypeError):
+                raise InputError(f"{file}: damaged; {_fit_again(job)}") from None
+            counts[entry.label] = max(counts.get(entry.label, 0), dates)
     few = {label: count for label, count in counts.items() if 0 < count < FEW_DATES}
     if not few:
         return []
@@ -286,6 +293,10 @@ def _few_dates(job: Job, target: Target, entries: Sequence[MethodEntry]) -> list
         f"Take these maps with care: so few dates cannot tell an error of the forecast system from "
         f"the weather of those days ({told}), and without an analysis nothing here was verified."
     ]
+
+
+def _fit_again(job: Job) -> str:
+    return f"make it again with 'weatherpp fit RECIPE --run-dir {job.run.path} --force fit'"
 
 
 def _training_section(job: Job, left_out: list[str]) -> list[Section]:
@@ -302,9 +313,14 @@ def _training_section(job: Job, left_out: list[str]) -> list[Section]:
         curves.setdefault((entry.label, file.read_bytes()), []).append((file, target))
     figures: list[Figure] = []
     for (method, _), files in list(curves.items())[:MOST_CURVES]:
-        history = pd.read_csv(files[0][0])
+        try:
+            history = pd.read_csv(files[0][0])
+            history = history[history["network"] == 0]
+        except (ValueError, KeyError):
+            left_out.append(f"training of {method}: training.csv is damaged; {_fit_again(job)}")
+            continue
         folders = ("/".join(file.parent.relative_to(models).parts) for file, _ in files)
-        figure = training_curve(history[history["network"] == 0], label=", ".join(folders))
+        figure = training_curve(history, label=", ".join(folders))
         name = files[0][1].name if len(files) == 1 else ""
         figures.append(replace(figure, target=name, methods=(method,)))
     if len(curves) > MOST_CURVES:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 
 from weatherpp.data.archive import Archive
 from weatherpp.errors import InputError
 from weatherpp.files import write_whole
+from weatherpp.pipeline.products import read_product
 from weatherpp.pipeline.record import Record, read_record
 from weatherpp.recipe import FoldSplit, MethodEntry, Recipe, Target
 from weatherpp.verify.extremes import EXTREME
@@ -122,15 +122,15 @@ def _read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, list[Any], dict[str
         gains = pd.read_parquet(folder / "gains.parquet")
         verdicts = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
         raw = json.loads((folder / "histograms.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        histograms = {
+            target: {label: np.asarray(counts, np.float64) for label, counts in by_method.items()}
+            for target, by_method in raw.items()
+        }
+    except (OSError, ValueError, AttributeError, TypeError) as error:
         raise InputError(
             f"{folder}: no whole set of scores ({' '.join(str(error).split())}); make it with "
-            "'weatherpp verify RECIPE'"
+            f"'weatherpp verify RECIPE --run-dir {folder.parent} --force verify'"
         ) from None
-    histograms = {
-        target: {label: np.asarray(counts) for label, counts in by_method.items()}
-        for target, by_method in raw.items()
-    }
     return scores, gains, verdicts, histograms
 
 
@@ -152,8 +152,7 @@ def _with_local_bias(maps: Path, scores: pd.DataFrame) -> pd.DataFrame:
         path = maps / str(row["target"]) / f"{row['method']}.nc"
         if not path.is_file():
             continue
-        with xr.open_dataset(path) as ds:
-            bias = ds["bias"].load().astype(np.float64)
+        bias = read_product(path)["bias"].astype(np.float64)
         if bias.size > 1:
             value = float((bias**2).weighted(grid_weights(bias)).mean() ** 0.5)
             row |= {"low": np.nan, "high": np.nan, "score": "local_bias", "value": value}

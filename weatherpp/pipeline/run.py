@@ -181,7 +181,9 @@ def read_claims(run: Path) -> list[dict[str, Any]]:
     """
     path = run / "scores" / "claims.json"
     try:
-        claims: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+        claims = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(claims, list) or not all(type(c["holds"]) is bool for c in claims):
+            raise ValueError
         return [{key: claim[key] for key in ("name", "text", "holds")} for claim in claims]
     except OSError:
         hint = "run the recipe first" if not run.is_dir() else "its recipe was not verified yet"

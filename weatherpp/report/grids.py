@@ -25,6 +25,7 @@ PLATE = ccrs.PlateCarree()
 FINE_SHAPES_UP_TO = 70.0
 # An area that reaches as near to a pole as this, and not far over the equator, is seen from above.
 POLAR_FROM, OVER_EQUATOR = 80.0, 10.0
+FARTHEST = 90.0001  # degrees of latitude: coordinates in float32 may be a rounding error beyond
 THIN = 10.0  # longest side of a map over the shortest
 
 
@@ -71,10 +72,13 @@ def kind_of(field: xr.DataArray) -> Literal["latlon", "projected", "station"]:
     Raises
     ------
     InputError
-        The field has other dimensions than those of one map.
+        The field has other dimensions than those of one map, or no point on the Earth.
     """
     if "latitude" not in field.coords or "longitude" not in field.coords:
         raise InputError("a field to map needs the coordinates latitude and longitude")
+    latitude = np.abs(np.asarray(field["latitude"].values, dtype=float))
+    if not field.size or not np.isfinite(latitude).any() or np.nanmax(latitude) > FARTHEST:
+        raise InputError("a field to map needs points, with latitudes from -90 to 90 degrees")
     if set(field.dims) == {"latitude", "longitude"}:
         return "latlon"
     if field.ndim == 2 and field["latitude"].ndim == 2 and field["longitude"].ndim == 2:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,7 @@ def _runs(folder: Path) -> tuple[list[Run], list[str]]:
     for report in sorted(folder.glob(f"*/{REPORT}")):
         try:
             found.append(_run(report.parent))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             damaged.append(
                 f"{report.parent.name} is not listed: make its report again, to know what it found."
             )
@@ -114,9 +115,15 @@ def _runs(folder: Path) -> tuple[list[Run], list[str]]:
 
 
 def _run(folder: Path) -> Run:
+    if not all((folder / name).is_file() for name in (REPORT, CARD)):
+        raise FileNotFoundError  # a folder, or a pipe that would never end
     told = json.loads((folder / CARD).read_text(encoding="utf-8"))
     claims, held = int(told["claims"]), int(told["held"])
     gain = told["gain"]
+    if not (0 <= held <= claims and (gain is None or math.isfinite(gain))):
+        raise ValueError
+    for name in ("title", "made", "gain_text"):
+        str(told[name]).encode()  # half a character cannot be written to the page
     return Run(
         folder=folder.name,
         link=f"{quote(folder.name)}/{REPORT}",

@@ -112,20 +112,19 @@ def field_sheet(
     if hatched and len(hatched) != len(fields):
         raise InputError(f"{len(fields)} maps need as many masks to hatch, not {len(hatched)}")
     when, shown = _when(fields, titles)
-    label = _bar_label(fields[0], kind)
     if shared_scale:
-        groups = [Group(fields, shown, kind, label, contours, hatched=hatched)]
+        panels = [(fields, shown, hatched)]
     else:
-        groups = [
-            Group([field], [title], kind, _bar_label(field, kind), contours, hatched=mask)
-            for field, title, mask in zip(
-                fields, shown, [[m] for m in hatched] or [[]] * len(fields), strict=True
-            )
-        ]
+        masks = [[mask] for mask in hatched] or [[]] * len(fields)
+        panels = [([f], [t], m) for f, t, m in zip(fields, shown, masks, strict=True)]
+    groups = [
+        Group(alike, heads, kind, _bar_label(alike[0], kind), contours, hatched=mask)
+        for alike, heads, mask in panels
+    ]
     name = sentence_case(spread_name(fields[0])) if kind == "spread" else field_name(fields[0])
     title = headline(fields[0], heading or name)
     told = f"Maps of {title}: {'; '.join(titles)}. {when}. {_range_text(fields, kind)}"
-    words = f"{label}{_after(window_text(fields[0]))}. {when}".rstrip(". ") + "."
+    words = f"{groups[0].label}{_after(window_text(fields[0]))}. {when}".rstrip(". ") + "."
     words = f"{words}{_synthetic(fields[0])}"
     return Sheet(
         groups,

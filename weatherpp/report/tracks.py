@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure as MplFigure
+from matplotlib.gridspec import GridSpec
 from numpy.typing import NDArray
 
 from weatherpp.errors import InputError
@@ -66,14 +68,8 @@ def track_map(
         raise InputError("there is no position of a track to draw")
     place = _area(tracks, truth, area)
     groups = list(tracks.groupby("label", sort=False))
-    columns, rows = len(groups), 2 if value_label else 1
-    width = 7.0 if columns == 1 else 4.2 * columns
-    wide = width / columns - (0.8 if value_label else 0.1)  # beside the numbers of the axis below
-    tall = min(max(wide / place.aspect, 1.5), 1.3 * wide)
-    figure = style.new_figure(width, tall + 0.7 + (2.1 if value_label else 0.0))
+    figure, grid = _sheet(place, len(groups), bool(value_label))
     style.title(figure, f"{title}\n{_span(tracks)}")
-    ratios = [tall, 1.8][:rows]
-    grid = figure.add_gridspec(rows, columns, height_ratios=ratios)
     colours = colours or style.colours_of(str(label) for label, _ in groups)
     hour = min({time.hour for time in tracks["time"]})  # of dots: midnight, if it has positions
     below: list[Axes] = []
@@ -100,6 +96,16 @@ def track_map(
         f"Dots at {hour:02d} UTC, with the day."
     )
     return Figure(style.png_of(figure), f"{title}. {' '.join(words)}", caption, chart=False)
+
+
+def _sheet(place: Area, columns: int, below: bool) -> tuple[MplFigure, GridSpec]:
+    """An empty figure with a map for each column, and axes ``below`` them if asked for."""
+    width = 7.0 if columns == 1 else 4.2 * columns
+    wide = width / columns - (0.8 if below else 0.1)  # beside the numbers of the axis below
+    tall = min(max(wide / place.aspect, 1.5), 1.3 * wide)
+    figure = style.new_figure(width, tall + 0.7 + (2.1 if below else 0.0))
+    rows = [tall, 1.8] if below else [tall]
+    return figure, figure.add_gridspec(len(rows), columns, height_ratios=rows)
 
 
 def mean_track(members: pd.DataFrame) -> pd.DataFrame:

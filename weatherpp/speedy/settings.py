@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from weatherpp.strict import Strict
 
 YEARS = {"small": 3, "full": 5}
 DATES_PER_YEAR = {"small": 10, "full": 104}
@@ -15,14 +17,12 @@ LEVELS = (500, 850)
 """Pressure levels of the archive, hPa."""
 
 
-class SpeedyConfig(BaseModel):
+class SpeedyConfig(Strict):
     """Configuration of a SPEEDY archive; what is None depends on the size.
 
     ``small`` is 3 years of 10 initial dates with 5 members at T21, ``full`` 5 years of 104 dates
     with 10 members at T31. The same configuration gives the same archive on the same machine.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     size: Literal["small", "full"] = "small"
     seed: int = Field(default=1, ge=0)

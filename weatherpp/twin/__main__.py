@@ -9,6 +9,7 @@ import time
 from pydantic import ValidationError
 
 from weatherpp.errors import WeatherppError
+from weatherpp.strict import fault_line
 from weatherpp.twin import TwinConfig, generate
 
 
@@ -42,8 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         config = TwinConfig(**{key: value for key, value in options.items() if value is not None})
         generate(path, config, show if sys.stdout.isatty() else None)
     except ValidationError as error:
-        first = error.errors()[0]
-        print(f"error: --{first['loc'][0]}: {first['msg']}", file=sys.stderr)
+        print(f"error: --{fault_line(error, options)}", file=sys.stderr)
         return 2
     except WeatherppError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from weatherpp.strict import Strict
 from weatherpp.twin.parameters import ModelParameters, Reference
 
 YEARS = {"small": 5, "full": 20}
@@ -18,14 +19,12 @@ BLOCK_YEARS = 10
 """Years integrated side by side; also the unit that is redone after an interruption."""
 
 
-class TwinConfig(BaseModel):
+class TwinConfig(Strict):
     """Configuration of a twin archive.
 
     ``years`` None means 5 (small) or 20 (full), ``limit_dates`` None means 0 (small) or 50 (full).
     The same configuration gives the same archive on the same machine.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     size: Literal["small", "full"] = "small"
     seed: int = Field(default=1, ge=0)

@@ -23,6 +23,7 @@ import xarray as xr
 from weatherpp import distribution
 from weatherpp.errors import InputError
 from weatherpp.verify import scores
+from weatherpp.verify.alignment import aligned, check_units
 from weatherpp.verify.kernels import NanPolicy, check_policy
 from weatherpp.verify.weights import check_part, check_weights
 
@@ -110,8 +111,11 @@ def _dims(field: xr.DataArray, over: Dims) -> list[Hashable]:
     return dims
 
 
-def _finish(out: xr.DataArray, name: str, units: str, nan_policy: NanPolicy) -> xr.DataArray:
-    return out.rename(name).assign_attrs(units=units, nan_policy=nan_policy)
+def _finish(
+    out: xr.DataArray, name: str, units: str, nan_policy: NanPolicy, estimator: str
+) -> xr.DataArray:
+    attrs = {"units": units, "nan_policy": nan_policy, "estimator": estimator}
+    return out.rename(name).assign_attrs(attrs)
 
 
 def bias(
@@ -124,7 +128,7 @@ def bias(
 ) -> xr.DataArray:
     """Mean of (mean of the distribution minus truth); arguments as in :func:`average`."""
     out = average(scores.error(dist, truth), over, weights, mask, nan_policy)
-    return _finish(out, "bias", _units(truth), nan_policy)
+    return _finish(out, "bias", _units(truth), nan_policy, "mean")
 
 
 def mae(
@@ -140,13 +144,13 @@ def mae(
     The median, not the mean, minimises the absolute error (Gneiting 2011,
     doi:10.1198/jasa.2011.r10138). Arguments as in :func:`average`.
     """
-    _, obs = scores.aligned(dist, truth)
+    _, obs = aligned(dist, truth)
     if distribution.form_of(dist) == "members" and dist["value"].chunks is not None:
         dist = dist.chunk({"number": -1})
     median = distribution.quantile(dist, [0.5]).isel(quantile=0, drop=True)
     error = abs(median.astype(np.float64) - obs.astype(np.float64))
     out = average(error, over, weights, mask, nan_policy)
-    return _finish(out, "mae", _units(truth), nan_policy)
+    return _finish(out, "mae", _units(truth), nan_policy, "median")
 
 
 def rmse(
@@ -159,7 +163,7 @@ def rmse(
 ) -> xr.DataArray:
     """Root of the mean squared error of the mean; arguments as in :func:`average`."""
     mean = average(scores.squared_error(dist, truth), over, weights, mask, nan_policy)
-    return _finish(mean**0.5, "rmse", _units(truth), nan_policy)
+    return _finish(mean**0.5, "rmse", _units(truth), nan_policy, "mean")
 
 
 def mean_spread(
@@ -176,7 +180,7 @@ def mean_spread(
     """
     out = average(scores.variance(dist), over, weights, mask, nan_policy) ** 0.5
     units = distribution.pattern(dist).attrs.get("units", "1")
-    return _finish(out, "spread", units, nan_policy)
+    return _finish(out, "spread", units, nan_policy, scores.spread_estimator(dist))
 
 
 def _units(field: xr.DataArray) -> str:
@@ -216,8 +220,10 @@ def anomaly_correlation(
     InputError
         As :func:`average`; a climate that is not on the truth's points.
     """
-    _, obs = scores.aligned(dist, truth)
+    _, obs = aligned(dist, truth)
     check_part(climate, obs, ("climate values", "the truth"))
+    units = [field.attrs.get("units") for field in (climate, obs)]
+    check_units(units[0], units[1], ("the climate", "the truth"))
     base = climate.drop_vars(list(climate.coords)).astype(np.float64)
     ahead, seen = scores.mean(dist) - base, obs.astype(np.float64) - base
     there = (ahead + seen).notnull()
@@ -231,7 +237,7 @@ def anomaly_correlation(
     square = mean(ahead**2) * mean(seen**2)
     out = mean(ahead * seen) / (square.where(square > 0)) ** 0.5
     name = "anomaly_correlation"
-    return _finish(out, name, "1", nan_policy).assign_attrs(centred=int(centred))
+    return _finish(out, name, "1", nan_policy, "mean").assign_attrs(centred=int(centred))
 
 
 def spread_skill(
@@ -265,7 +271,7 @@ def spread_skill(
     InputError
         As :func:`average`; one member.
     """
-    _, obs = scores.aligned(dist, truth)
+    _, obs = aligned(dist, truth)
     variance = scores.variance(dist)
     centre = scores.mean(dist)
     if distribution.form_of(dist) == "members":
@@ -286,4 +292,4 @@ def spread_skill(
 
     error = mean(squared)
     out = (mean(variance) / error.where(error > 0)) ** 0.5
-    return _finish(out, "spread_skill", "1", nan_policy)
+    return _finish(out, "spread_skill", "1", nan_policy, scores.spread_estimator(dist))

@@ -21,8 +21,14 @@ from weatherpp import distribution
 from weatherpp.errors import InputError
 from weatherpp.families import FAMILIES
 from weatherpp.verify.accumulate import date_blocks
-from weatherpp.verify.kernels import NanPolicy
-from weatherpp.verify.scores import aligned, members_of, pointwise, refuse_nan
+from weatherpp.verify.alignment import aligned, members_of
+from weatherpp.verify.averages import joint_weights
+from weatherpp.verify.kernels import NanPolicy, check_policy
+from weatherpp.verify.scores import (
+    pointwise,
+    quantile_estimator,
+    refuse_nan,
+)
 
 Array = NDArray[np.float64]
 
@@ -85,11 +91,15 @@ def ranks(
     Raises
     ------
     InputError
-        Not aligned, NaN in the forecast or the truth under ``raise``, or no pair is left.
+        Not aligned, NaN in the forecast or the truth under ``raise``, or no pair is left; weights
+        that do not fit or are NaN, negative or all zero.
     """
+    check_policy(nan_policy, ("raise", "omit"))
     form, obs = aligned(dist, truth)
     dist = dist[list(distribution.FORMS[form])]
-    w = xr.DataArray(1.0) if weights is None else weights
+    if bins < 1:
+        raise InputError("rank histogram: at least one bin is needed")
+    w = joint_weights(obs, weights, None)
     if "time" in obs.dims and "time" not in w.dims:
         parts = [
             _counts(dist.isel(time=dates).load(), obs.isel(time=dates).load(), w, bins, nan_policy)
@@ -111,6 +121,7 @@ def ranks(
         name="frequency",
         attrs={
             "histogram": "PIT" if form in FAMILIES else "rank",
+            "estimator": form if form in FAMILIES else "rank",
             "ties": "spread evenly",
             "nan_policy": nan_policy,
         },
@@ -127,7 +138,10 @@ def _counts(
     for name in distribution.FORMS[form]:
         there &= dist[name].notnull().all([d for d in dist[name].dims if d not in obs.dims])
     if nan_policy == "raise" and not bool(there.all()):
-        raise InputError("rank histogram: NaN in the forecast or the truth; select valid points")
+        raise InputError(
+            "rank histogram: NaN in the forecast or the truth; select valid points or ask for "
+            "nan_policy 'omit'"
+        )
     flat = np.where(there.transpose(*obs.dims).values, flat, 0.0)
     if form in FAMILIES:
         return _pit_counts(dist, obs, flat, bins)
@@ -136,7 +150,10 @@ def _counts(
 
 
 def random_ranks(
-    dist: xr.Dataset, truth: xr.DataArray, seed: int = 1, nan_policy: NanPolicy = "raise"
+    dist: xr.Dataset,
+    truth: xr.DataArray,
+    seed: int = 1,
+    nan_policy: Literal["raise", "propagate"] = "raise",
 ) -> xr.DataArray:
     """Rank of the truth among the members at each point, ties broken at random.
 
@@ -151,8 +168,8 @@ def random_ranks(
     seed
         Decides the draw.
     nan_policy
-        ``raise``, or NaN where the truth or any member is NaN: a rank among fewer members means
-        something else.
+        ``raise``, or ``propagate`` for NaN where the truth or any member is NaN: a rank among
+        fewer members means something else.
 
     Returns
     -------
@@ -180,7 +197,8 @@ def random_ranks(
 
     found = pointwise(rank, value, obs, place, over="number").rename("rank")
     attrs = {"units": "1", "ties": "random", "seed": seed, "members": value.sizes["number"]}
-    return refuse_nan(found.assign_attrs({**attrs, "nan_policy": nan_policy}), nan_policy)
+    found = found.assign_attrs({**attrs, "estimator": "rank", "nan_policy": nan_policy})
+    return refuse_nan(found, nan_policy, ("raise", "propagate"))
 
 
 def _uniform(place: NDArray[np.uint64], seed: int) -> Array:
@@ -276,6 +294,12 @@ def _interval(dist: xr.Dataset, level: float) -> tuple[xr.DataArray, xr.DataArra
     return low, high
 
 
+def _attrs(dist: xr.Dataset, units: str, level: float) -> dict[str, Any]:
+    """Attributes of what is told of a central interval."""
+    how = {"estimator": quantile_estimator(dist), "nan_policy": "propagate"}
+    return {"units": units, "level": level, **how}
+
+
 def sharpness(dist: xr.Dataset, level: float = 0.9) -> xr.DataArray:
     """Width of the central interval of probability ``level``, units of the field.
 
@@ -283,8 +307,7 @@ def sharpness(dist: xr.Dataset, level: float = 0.9) -> xr.DataArray:
     """
     low, high = _interval(dist, level)
     units = distribution.pattern(dist).attrs.get("units", "1")
-    attrs = {"units": units, "level": level, "nan_policy": "propagate"}
-    return (high - low).rename("sharpness").assign_attrs(attrs)
+    return (high - low).rename("sharpness").assign_attrs(_attrs(dist, units, level))
 
 
 def covered(dist: xr.Dataset, truth: xr.DataArray, level: float = 0.9) -> xr.DataArray:
@@ -296,9 +319,8 @@ def covered(dist: xr.Dataset, truth: xr.DataArray, level: float = 0.9) -> xr.Dat
     _, obs = aligned(dist, truth)
     low, high = _interval(dist, level)
     inside = ((obs >= low) & (obs <= high)).astype(np.float64)
-    attrs = {"units": "1", "level": level, "nan_policy": "propagate"}
     there = low.notnull() & high.notnull() & obs.notnull()
-    return inside.where(there).rename("covered").assign_attrs(attrs)
+    return inside.where(there).rename("covered").assign_attrs(_attrs(dist, "1", level))
 
 
 def interval_score(dist: xr.Dataset, truth: xr.DataArray, level: float = 0.9) -> xr.DataArray:
@@ -314,6 +336,6 @@ def interval_score(dist: xr.Dataset, truth: xr.DataArray, level: float = 0.9) ->
     y = obs.astype(np.float64)
     # a maximum of arrays, not of labels, keeps NaN
     outside = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
-    attrs = {"units": truth.attrs.get("units", "1"), "level": level, "nan_policy": "propagate"}
+    attrs = _attrs(dist, truth.attrs.get("units", "1"), level)
     score = (high - low) + 2 / (1 - level) * outside
     return score.rename("interval_score").assign_attrs(attrs)

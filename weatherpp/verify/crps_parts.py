@@ -10,17 +10,17 @@ Walz, E.-M., Ziegel, J. and Gneiting, T. (2024), Electron. J. Stat. 18, 4992-504
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from weatherpp.errors import InputError
+from weatherpp.verify.alignment import aligned, members_of
 from weatherpp.verify.averages import joint_weights
-from weatherpp.verify.events import Decomposition, Policy, calibrated
-from weatherpp.verify.kernels import crps_ensemble
-from weatherpp.verify.scores import aligned, members_of
+from weatherpp.verify.events import CORP, Decomposition, Policy, calibrated
+from weatherpp.verify.kernels import check_policy, crps_ensemble
 
 Array = NDArray[np.float64]
 MOST_STEPS = 20_000_000
@@ -36,8 +36,7 @@ class _Pairs(NamedTuple):
 def _pairs(
     dist: xr.Dataset, truth: xr.DataArray, weights: xr.DataArray | None, nan_policy: Policy
 ) -> _Pairs:
-    if nan_policy not in ("raise", "omit"):
-        raise InputError(f"nan_policy '{nan_policy}'; known: raise, omit")
+    check_policy(nan_policy, get_args(Policy))
     value = members_of(dist, "a decomposition of the CRPS")
     _, obs = aligned(dist, truth)
     joint = joint_weights(obs, weights, None)
@@ -57,6 +56,12 @@ def _pairs(
     used = (w > 0) & ~gone
     if not used.any():
         raise InputError("decomposition of the CRPS: no pair is left")
+    endless = int((np.isinf(x[used]).any(axis=1) | np.isinf(y[used])).sum())
+    if endless:
+        raise InputError(
+            f"decomposition of the CRPS: {endless} of {int(used.sum())} pairs have an infinite "
+            "value; leave them out first"
+        )
     return _Pairs(np.sort(x[used], axis=1), y[used], w[used] / w[used].sum())
 
 
@@ -102,7 +107,7 @@ def hersbach(
     Raises
     ------
     InputError
-        No members, not aligned, NaN under ``raise``, no pair left.
+        No members, not aligned, NaN under ``raise``, infinite values, no pair left.
     """
     x, y, w = _pairs(dist, truth, weights, nan_policy)
     m = x.shape[1]
@@ -126,7 +131,8 @@ def hersbach(
     reliability = float(width @ (observed - p) ** 2)
     potential = float(width @ (observed * (1 - observed)))
     uncertainty = _uncertainty(y, w)
-    return Decomposition(reliability + potential, reliability, uncertainty - potential, uncertainty)
+    parts = (reliability + potential, reliability, uncertainty - potential, uncertainty)
+    return Decomposition(*parts, "plain", "Hersbach 2000", nan_policy)
 
 
 def isotonic(
@@ -166,4 +172,5 @@ def isotonic(
         best += float(step * (w @ (calibrated(p, o, w) - o) ** 2))
     score = float(w @ crps_ensemble(x.T, y, "plain"))
     uncertainty = _uncertainty(y, w)
-    return Decomposition(score, score - best, uncertainty - best, uncertainty)
+    parts = (score, score - best, uncertainty - best, uncertainty)
+    return Decomposition(*parts, "plain", CORP, nan_policy)

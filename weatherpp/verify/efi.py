@@ -16,7 +16,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from weatherpp.errors import InputError
-from weatherpp.verify.scores import check_aligned, members_of
+from weatherpp.verify import scores
+from weatherpp.verify.alignment import check_aligned, check_numbers, check_units, members_of
 
 Array = NDArray[np.float64]
 PERCENTILES = tuple(float(p) for p in np.linspace(0, 1, 101))
@@ -64,6 +65,9 @@ def _levels(climate: xr.DataArray) -> Array:
 def _on_points(dist: xr.Dataset, climate: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
     """Members and climate, the latter without labels; its points are those of the members."""
     value = members_of(dist, "the extreme forecast index")
+    check_numbers(climate, "the model climate")
+    units = [field.attrs.get("units") for field in (value, climate)]
+    check_units(units[0], units[1], ("the forecast", "the model climate"))
     first = climate.isel(quantile=0, drop=True)
     extra = [dim for dim in value.dims if dim not in first.dims]
     like = value.isel(dict.fromkeys(extra, 0), drop=True)
@@ -126,6 +130,7 @@ def extreme_forecast_index(dist: xr.Dataset, climate: xr.DataArray) -> xr.DataAr
 
     out = _apply(index, value, quantiles)
     attrs = {"units": "1", "long_name": "extreme forecast index", "nan_policy": "propagate"}
+    attrs["estimator"] = "plain"  # fraction of the members, no correction for their number
     return out.rename("efi").assign_attrs({**attrs, "members": value.sizes["number"]})
 
 
@@ -188,4 +193,5 @@ def shift_of_tails(dist: xr.Dataset, climate: xr.DataArray, level: float = 0.9) 
     width = outer - inner
     out = (reach.drop_vars("quantile") - outer) / width.where(width != 0)
     attrs = {"units": "1", "long_name": f"shift of tails at {level:g}", "nan_policy": "propagate"}
-    return out.rename("sot").assign_attrs(attrs)
+    attrs["estimator"] = scores.quantile_estimator(dist)
+    return out.rename("sot").assign_attrs({**attrs, "members": value.sizes["number"]})

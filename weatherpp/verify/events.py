@@ -17,7 +17,7 @@ Dimitriadis, T., Gneiting, T. and Jordan, A. I. (2021), PNAS 118, e2016191118 (C
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import xarray as xr
@@ -25,12 +25,14 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from weatherpp.errors import InputError
+from weatherpp.verify.alignment import check_aligned
 from weatherpp.verify.averages import joint_weights
-from weatherpp.verify.scores import check_aligned
+from weatherpp.verify.kernels import check_policy
 
 Array = NDArray[np.float64]
 Field = Array | xr.DataArray
 Policy = Literal["raise", "omit"]
+CORP = "isotonic regression (Dimitriadis et al. 2021)"
 _TOLERANCE = 1e-9  # of a probability that a sum of float numbers put beyond 0 or 1
 
 
@@ -66,8 +68,7 @@ def pairs(
     InputError
         Not aligned; beyond 0 and 1; events of other values; NaN under ``raise``; nothing left.
     """
-    if nan_policy not in ("raise", "omit"):
-        raise InputError(f"nan_policy '{nan_policy}'; known: raise, omit")
+    check_policy(nan_policy, get_args(Policy))
     if isinstance(probability, xr.DataArray) and isinstance(event, xr.DataArray):
         check_aligned(probability, event, ("the probability", "the event"))
         joint = joint_weights(probability, weights, None)
@@ -97,13 +98,27 @@ def pairs(
 class Decomposition(NamedTuple):
     """Parts of a mean score; score = reliability - resolution + uncertainty.
 
-    ``reliability`` is the miscalibration (less is better), ``resolution`` the discrimination.
+    Attributes
+    ----------
+    score
+        The mean score.
+    reliability, resolution, uncertainty
+        Miscalibration (less is better), discrimination, and the score of the climate.
+    estimator
+        Of the score: ``plain``.
+    method
+        How it was taken apart.
+    nan_policy
+        What was done with NaN.
     """
 
     score: float
     reliability: float
     resolution: float
     uncertainty: float
+    estimator: str
+    method: str
+    nan_policy: str
 
 
 def _groups(p: Array, bins: int | None) -> tuple[NDArray[np.intp], int]:
@@ -114,6 +129,10 @@ def _groups(p: Array, bins: int | None) -> tuple[NDArray[np.intp], int]:
     if bins < 1:
         raise InputError("at least one bin of probabilities is needed")
     return np.minimum((p * bins).astype(np.intp), bins - 1), bins
+
+
+def _grouping(bins: int | None) -> str:
+    return "a group for each probability" if bins is None else f"{bins} bins"
 
 
 def brier_decomposition(
@@ -155,7 +174,10 @@ def brier_decomposition(
     between = float(share[there] @ (o_mean - base) ** 2)
     # what bins leave over: variance of p inside them less twice its covariance with o
     inside = score - (reliability - between + uncertainty)
-    return Decomposition(score, reliability, between - inside, uncertainty)
+    method = f"Murphy 1973, {_grouping(bins)}"
+    return Decomposition(
+        score, reliability, between - inside, uncertainty, "plain", method, nan_policy
+    )
 
 
 def calibrated(p: Array, o: Array, w: Array) -> Array:
@@ -183,7 +205,9 @@ def corp_decomposition(
     base = float(w @ o)
     score, best = float(w @ (p - o) ** 2), float(w @ (calibrated(p, o, w) - o) ** 2)
     uncertainty = base * (1 - base)
-    return Decomposition(score, score - best, uncertainty - best, uncertainty)
+    return Decomposition(
+        score, score - best, uncertainty - best, uncertainty, "plain", CORP, nan_policy
+    )
 
 
 class Roc(NamedTuple):
@@ -198,12 +222,16 @@ class Roc(NamedTuple):
     area
         Under the curve by trapezoids; 0.5 without skill. It equals the probability that an event
         had a higher probability than a non-event, ties counted half.
+    estimator, nan_policy
+        How the area was taken, and what was done with NaN.
     """
 
     threshold: Array
     false_alarm: Array
     hit: Array
     area: float
+    estimator: str
+    nan_policy: str
 
 
 def roc(
@@ -227,7 +255,8 @@ def roc(
     hit, alarm = (np.concatenate([[0.0], np.cumsum(each)]) for each in (hits, alarms))
     hit, alarm = hit / hit[-1], alarm / alarm[-1]
     area = float(np.trapezoid(hit, alarm))
-    return Roc(np.concatenate([[np.inf], -values]), alarm, hit, area)
+    falling = np.concatenate([[np.inf], -values])
+    return Roc(falling, alarm, hit, area, "trapezoids", nan_policy)
 
 
 def economic_value(
@@ -238,7 +267,7 @@ def economic_value(
     nan_policy: Policy = "raise",
     *,
     threshold: float | Literal["own", "best"] = "own",
-) -> Array:
+) -> xr.DataArray:
     r"""Relative economic value for users of given ratios of cost and loss (Richardson 2000).
 
     .. math:: V = \frac{\min(\alpha, s) - F \alpha (1 - s) + H s (1 - \alpha) - s}
@@ -260,13 +289,18 @@ def economic_value(
 
     Returns
     -------
-    Value for each ratio.
+    (cost_loss,) float64, value for each ratio; the attribute ``estimator`` tells the threshold.
 
     Raises
     ------
     InputError
-        As :func:`roc`; ratios beyond (0, 1).
+        As :func:`roc`; ratios beyond (0, 1); a threshold that is none.
     """
+    if not (
+        threshold in ("own", "best")
+        or (isinstance(threshold, (int, float)) and 0 <= threshold <= 1)
+    ):
+        raise InputError(f"the threshold is own, best or between 0 and 1, not {threshold}")
     alpha = np.asarray(cost_loss, np.float64)
     if alpha.ndim != 1 or not np.all((alpha > 0) & (alpha < 1)):
         raise InputError("ratios of cost and loss are a list of numbers between 0 and 1")
@@ -277,12 +311,17 @@ def economic_value(
     climate = np.minimum(alpha, base)
     value: Array = (climate[:, None] + gain - base) / (climate - base * alpha)[:, None]
     if threshold == "best":
-        best: Array = value.max(axis=1)
-        return best
+        return _value(value.max(axis=1), alpha, threshold, nan_policy)
     limits = alpha if threshold == "own" else np.full(alpha.size, float(threshold))
     # how many points of the falling thresholds are at least the user's
     at = np.searchsorted(-curve.threshold, -limits + 1e-12, side="right") - 1
-    return value[np.arange(alpha.size), at]
+    return _value(value[np.arange(alpha.size), at], alpha, threshold, nan_policy)
+
+
+def _value(value: Array, alpha: Array, threshold: float | str, nan_policy: Policy) -> xr.DataArray:
+    attrs = {"units": "1", "estimator": f"threshold {threshold}", "nan_policy": nan_policy}
+    coords = {"cost_loss": alpha}
+    return xr.DataArray(value, coords, ["cost_loss"], "economic_value", attrs)
 
 
 class Reliability(NamedTuple):
@@ -294,6 +333,8 @@ class Reliability(NamedTuple):
         Of each bin with pairs: mean probability, observed frequency, share of the weights.
     low, high
         Consistency band: where the frequency would lie if the forecast were calibrated.
+    estimator, nan_policy
+        How pairs were grouped, and what was done with NaN.
     """
 
     probability: Array
@@ -301,6 +342,8 @@ class Reliability(NamedTuple):
     share: Array
     low: Array
     high: Array
+    estimator: str
+    nan_policy: str
 
 
 def reliability(
@@ -350,4 +393,5 @@ def reliability(
         np.divide(hits, total, out=sample, where=total > 0)
     low, high = np.nanquantile(drawn[:, there], [(1 - level) / 2, (1 + level) / 2], axis=0)
     means = [np.bincount(group, w * each, number)[there] / share[there] for each in (p, o)]
-    return Reliability(means[0], means[1], share[there].astype(np.float64), low, high)
+    shares = share[there].astype(np.float64)
+    return Reliability(means[0], means[1], shares, low, high, _grouping(bins), nan_policy)

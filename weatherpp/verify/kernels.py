@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -87,16 +88,16 @@ def pair_weight(m: int, estimator: Estimator, alpha: float = ALPHA) -> float:
     return fair if estimator == "fair" else alpha * fair + (1 - alpha) / m**2
 
 
-def check_policy(nan_policy: str) -> None:
-    """Refuse a name that is no policy for NaN.
+def check_policy(nan_policy: str, known: Sequence[str] = get_args(NanPolicy)) -> None:
+    """Refuse a name that is no policy for NaN, or none that a score has (``known``).
 
     Raises
     ------
     InputError
         Naming the policies there are.
     """
-    if nan_policy not in get_args(NanPolicy):
-        raise InputError(f"nan_policy '{nan_policy}'; known: {', '.join(get_args(NanPolicy))}")
+    if nan_policy not in known:
+        raise InputError(f"nan_policy '{nan_policy}'; known: {', '.join(known)}")
 
 
 def crps_ensemble(

@@ -13,14 +13,16 @@ Scheuerer, M. and Hamill, T. M. (2015), Mon. Wea. Rev. 143, 1321-1334 (variogram
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from weatherpp.errors import InputError
-from weatherpp.verify.scores import aligned, members_of, refuse_nan
+from weatherpp.verify.alignment import aligned, members_of
+from weatherpp.verify.kernels import check_policy
+from weatherpp.verify.scores import refuse_nan
 from weatherpp.verify.weights import check_part, check_weights
 
 Array = NDArray[np.float64]
@@ -35,9 +37,13 @@ def _together(
     function: Callable[[Array, Array], Array],
     nan_policy: Policy,
 ) -> xr.DataArray:
+    check_policy(nan_policy, get_args(Policy))
+    over = _listed(over)
     value = members_of(dist, what)
     _, obs = aligned(dist, truth)
     missing = [str(dim) for dim in over if dim not in obs.dims]
+    if len(set(over)) < len(over):
+        raise InputError(f"{what}: a dimension is given twice")
     if missing or not over:
         raise InputError(
             f"{what}: no dimension {', '.join(missing) or 'given'} to take together; there are "
@@ -45,8 +51,6 @@ def _together(
         )
     if value.sizes["number"] < 2:
         raise InputError(f"{what} needs at least two members")
-    if nan_policy not in ("raise", "propagate"):
-        raise InputError(f"{what}: nan_policy '{nan_policy}'; known: raise, propagate")
     if value.chunks is not None:
         value = value.chunk(dict.fromkeys(("number", *over), -1))
     if obs.chunks is not None:
@@ -72,7 +76,12 @@ def _together(
     attrs = {"members": value.sizes["number"], "over": " ".join(map(str, over))}
     name = what.removeprefix("the ").replace(" ", "_")
     named = out.rename(name).assign_attrs({**attrs, "nan_policy": nan_policy})
-    return refuse_nan(named, nan_policy)
+    return refuse_nan(named, nan_policy, get_args(Policy))
+
+
+def _listed(over: str | Sequence[Hashable]) -> list[Hashable]:
+    """Dimensions as a list; a name alone is one, not its letters."""
+    return [over] if isinstance(over, str) else list(over)
 
 
 def _weights(
@@ -81,6 +90,7 @@ def _weights(
     """Weights of the values that are taken together, in their order, mean 1."""
     if weights is None:
         return None
+    over = _listed(over)
     like = truth.isel({dim: 0 for dim in truth.dims if dim not in over}, drop=True)
     check_part(weights, like, ("weights", "the truth"))
     check_weights(weights)

@@ -22,8 +22,12 @@ from weatherpp import distribution
 from weatherpp.errors import InputError
 from weatherpp.families import FAMILIES
 from weatherpp.verify import scores
+from weatherpp.verify.alignment import aligned
 from weatherpp.verify.kernels import NanPolicy, check_policy
-from weatherpp.verify.scores import aligned, refuse_nan
+from weatherpp.verify.scores import refuse_nan
+
+PROPAGATED = ("raise", "propagate")
+"""Policies of scores that fewer members would make another score."""
 
 
 def brier(
@@ -59,7 +63,8 @@ def brier(
     Raises
     ------
     InputError
-        Not aligned; ``fair`` for another form or one member; NaN under ``raise``.
+        Not aligned; ``fair`` for another form or one member; a threshold of NaN, or NaN under
+        ``raise``.
     """
     check_policy(nan_policy)
     form, obs = aligned(dist, truth)
@@ -67,6 +72,8 @@ def brier(
         raise InputError(f"Brier score estimator '{estimator}'; known: plain, fair")
     if estimator == "fair" and form != "members":
         raise InputError(f"a {form} distribution has one Brier score; leave the estimator out")
+    if np.isnan(threshold):
+        raise InputError("Brier score: the threshold is NaN")
     event = (obs > threshold).astype(np.float64).where(obs.notnull())
     attrs = {"units": "1", "threshold": threshold, "nan_policy": nan_policy}
     if form != "members":
@@ -119,9 +126,10 @@ def quantile_score(
         Not aligned; levels beyond (0, 1), or beyond those that the distribution has; NaN under
         ``raise``.
     """
+    check_policy(nan_policy, PROPAGATED)
     form, obs = aligned(dist, truth)
     given = np.asarray(levels, np.float64)
-    if not np.all((given > 0) & (given < 1)):
+    if not given.size or not np.all((given > 0) & (given < 1)):
         raise InputError(f"quantile levels lie between 0 and 1, not {list(levels)}")
     if form == "quantiles":
         known = dist["quantile"].values
@@ -137,7 +145,9 @@ def quantile_score(
     # a maximum that keeps NaN
     loss = (level * error).where(error >= 0, (level - 1) * error).transpose("quantile", *obs.dims)
     attrs = {"units": truth.attrs.get("units", "1"), "nan_policy": nan_policy}
-    return refuse_nan(loss.rename("quantile_score").drop_attrs().assign_attrs(attrs), nan_policy)
+    attrs["estimator"] = scores.quantile_estimator(dist)
+    named = loss.rename("quantile_score").drop_attrs().assign_attrs(attrs)
+    return refuse_nan(named, nan_policy, PROPAGATED)
 
 
 def log_score(
@@ -163,7 +173,8 @@ def log_score(
 
     Returns
     -------
-    float64; infinite where the distribution rules the truth out.
+    float64; infinite where the distribution rules the truth out, as one without any spread does
+    beside its one value. On that value there is no density: NaN.
 
     Raises
     ------
@@ -171,6 +182,7 @@ def log_score(
         Not aligned; members without ``gaussian``, and quantiles: they have no density; NaN under
         ``raise``.
     """
+    check_policy(nan_policy, PROPAGATED)
     form, obs = aligned(dist, truth)
     method = form
     if form == "members" and gaussian:
@@ -187,10 +199,14 @@ def log_score(
     def score(y: scores.Array, *parameters: scores.Array) -> scores.Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             out = np.asarray(family.log_score(y, *parameters))
+            # without spread: the CRPS is the distance from the one value, NaN for a missing one
+            beside = np.isnan(out) & (np.asarray(family.crps(y, *parameters)) > 0)
+        out = np.where(beside, np.inf, out)
         return np.where(y < family.floor, np.where(np.isnan(out), out, np.inf), out)
 
     names = distribution.FORMS[family.name]
     fields = [dist[name].astype(np.float64) for name in names]
     found = scores.pointwise(score, obs.astype(np.float64), *fields).rename("log_score")
     attrs = {"units": "1", "method": method, "nan_policy": nan_policy}
-    return refuse_nan(found.assign_attrs(attrs), nan_policy)
+    attrs["estimator"] = form if form in FAMILIES else "gaussian"
+    return refuse_nan(found.assign_attrs(attrs), nan_policy, PROPAGATED)

@@ -8,8 +8,8 @@ of a NaN score is decided where scores are averaged (:mod:`weatherpp.verify.aver
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, get_args
 
 import numpy as np
 import xarray as xr
@@ -19,64 +19,23 @@ from weatherpp import distribution
 from weatherpp.errors import InputError
 from weatherpp.families import FAMILIES
 from weatherpp.verify import kernels
+from weatherpp.verify.alignment import aligned, check_form
 from weatherpp.verify.kernels import ALPHA, NanPolicy
 
 Array = NDArray[np.float64]
 Choice = Literal["plain", "fair", "almost-fair", "gaussian"]
 
 
-def check_aligned(one: xr.DataArray, two: xr.DataArray, names: tuple[str, str]) -> None:
-    """Refuse two fields that do not lie on exactly the same points and dates.
-
-    Raises
-    ------
-    InputError
-        Naming the dimension, and what was found on each side.
-    """
-    if set(one.dims) != set(two.dims):
-        raise InputError(
-            f"{names[0]} has the dimensions ({', '.join(map(str, one.dims))}), {names[1]} "
-            f"({', '.join(map(str, two.dims))}); they must be the same"
-        )
-    for dim in one.dims:
-        if one.sizes[dim] != two.sizes[dim]:
-            raise InputError(
-                f"'{dim}' has {one.sizes[dim]} values in {names[0]} and {two.sizes[dim]} in "
-                f"{names[1]}; select the same ones first"
-            )
-    flat = ({"latitude", "longitude"} & set(one.coords) & set(two.coords)) - set(one.dims)
-    for name in [*one.dims, *sorted(flat, key=str)]:
-        if (name in one.coords) != (name in two.coords):
-            raise InputError(f"only one of {names[0]} and {names[1]} has the coordinate '{name}'")
-        if name not in one.coords:
-            continue
-        left, right = one[name], two[name].transpose(*one[name].dims)
-        differ = left.values != right.values
-        # a place that neither knows, as that of an index, is no difference
-        differ &= ~((left.values != left.values) & (right.values != right.values))
-        if np.any(differ):
-            at = np.unravel_index(int(np.argmax(differ)), differ.shape)
-            raise InputError(
-                f"the coordinate '{name}' differs in {int(np.sum(differ))} of {differ.size} "
-                f"values between {names[0]} and {names[1]}, first {left.values[at]} and "
-                f"{right.values[at]}; select the same points and dates first"
-            )
+def spread_estimator(dist: xr.Dataset) -> str:
+    """By what the variance of a distribution is told, for the attribute ``estimator``."""
+    form = distribution.form_of(dist)
+    return {"members": "unbiased", "quantiles": "levels"}.get(form, form)
 
 
-def aligned(dist: xr.Dataset, truth: xr.DataArray) -> tuple[str, xr.DataArray]:
-    """Form of the distribution, and the truth in its order of dimensions.
-
-    Raises
-    ------
-    InputError
-        The two, or the variables of the distribution, are not aligned.
-    """
-    form, field = distribution.form_of(dist), distribution.pattern(dist)
-    names = distribution.FORMS[form]
-    for name in names[1:]:
-        check_aligned(dist[names[0]], dist[name], (f"the {names[0]}", f"the {name}"))
-    check_aligned(field, truth, ("the forecast", "the truth"))
-    return form, truth.transpose(*field.dims)
+def quantile_estimator(dist: xr.Dataset) -> str:
+    """By what quantiles of a distribution are told, for the attribute ``estimator``."""
+    form = distribution.form_of(dist)
+    return {"members": "linear", "quantiles": "levels"}.get(form, form)
 
 
 def pointwise(
@@ -100,7 +59,7 @@ def pointwise(
 
 def mean(dist: xr.Dataset) -> xr.DataArray:
     """Mean of the distribution in float64; NaN in any member gives NaN."""
-    form = distribution.form_of(dist)
+    form = check_form(dist)
     if form in FAMILIES:
         return distribution.of_family(dist, FAMILIES[form].mean)
     return dist["value"].mean(
@@ -118,7 +77,7 @@ def variance(dist: xr.Dataset) -> xr.DataArray:
     InputError
         There is one member only.
     """
-    form = distribution.form_of(dist)
+    form = check_form(dist)
     units = distribution.mean(dist).attrs.get("units", "1")
     if form in FAMILIES:
         out = distribution.of_family(dist, FAMILIES[form].sd) ** 2
@@ -128,7 +87,8 @@ def variance(dist: xr.Dataset) -> xr.DataArray:
             raise InputError("one member has no variance; give at least two members")
         ddof = 1 if form == "members" else 0
         out = dist["value"].var(dim, ddof=ddof, dtype=np.float64, skipna=False)
-    return out.rename("variance").assign_attrs(units=f"({units})2", nan_policy="propagate")
+    attrs = {"units": f"({units})2", "estimator": spread_estimator(dist)}
+    return out.rename("variance").assign_attrs({**attrs, "nan_policy": "propagate"})
 
 
 def expected_squared_error(dist: xr.Dataset) -> xr.DataArray:
@@ -149,48 +109,34 @@ def expected_squared_error(dist: xr.Dataset) -> xr.DataArray:
     return out.rename("expected_squared_error")
 
 
-def refuse_nan(score: xr.DataArray, nan_policy: NanPolicy) -> xr.DataArray:
+def refuse_nan(
+    score: xr.DataArray, nan_policy: NanPolicy, known: Sequence[str] = get_args(NanPolicy)
+) -> xr.DataArray:
     """The score itself; under the policy ``raise`` refused where it is NaN.
 
-    A lazy score is refused when it is computed.
+    A lazy score is refused when it is computed. ``known`` are the policies that the score has.
 
     Raises
     ------
     InputError
         NaN under ``raise``; no such policy.
     """
-    kernels.check_policy(nan_policy)
+    kernels.check_policy(nan_policy, known)
     if nan_policy != "raise":
         return score
     name = str(score.name or "score")
+    other = "omit" if "omit" in known else "propagate"
 
     def check(values: Array) -> Array:
         bad = int(np.isnan(values).sum())
         if bad:
             raise InputError(
                 f"{bad} of {values.size} values of {name} are NaN; select valid points or ask "
-                "for nan_policy 'omit'"
+                f"for nan_policy '{other}'"
             )
         return values
 
     return pointwise(check, score).assign_attrs(score.attrs)
-
-
-def members_of(dist: xr.Dataset, what: str) -> xr.DataArray:
-    """The members of a distribution given by members.
-
-    Raises
-    ------
-    InputError
-        It has another form; ``what`` names the score that needs members.
-    """
-    form = distribution.form_of(dist)
-    if form != "members":
-        raise InputError(
-            f"{what} needs members, not a distribution of the form '{form}'; take members from "
-            "it (products.members in a recipe)"
-        )
-    return dist["value"]
 
 
 def _gaussian(members: NDArray[Any], obs: NDArray[Any], omit: bool) -> Array:
@@ -314,15 +260,15 @@ def error(dist: xr.Dataset, truth: xr.DataArray) -> xr.DataArray:
     """Mean of the distribution minus truth, float64, units of the truth."""
     _, obs = aligned(dist, truth)
     out = mean(dist) - obs.astype(np.float64)
-    units = truth.attrs.get("units", "1")
-    return out.rename("error").assign_attrs(units=units, nan_policy="propagate")
+    attrs = {"units": truth.attrs.get("units", "1"), "estimator": "mean"}
+    return out.rename("error").assign_attrs({**attrs, "nan_policy": "propagate"})
 
 
 def squared_error(dist: xr.Dataset, truth: xr.DataArray) -> xr.DataArray:
     """Square of :func:`error`, units squared."""
     out = error(dist, truth) ** 2
-    attrs = {"units": f"({truth.attrs.get('units', '1')})2", "nan_policy": "propagate"}
-    return out.rename("squared_error").assign_attrs(attrs)
+    attrs = {"units": f"({truth.attrs.get('units', '1')})2", "estimator": "mean"}
+    return out.rename("squared_error").assign_attrs({**attrs, "nan_policy": "propagate"})
 
 
 def spread_squared_error(dist: xr.Dataset, full_spread: xr.DataArray) -> xr.DataArray:
@@ -342,5 +288,5 @@ def spread_squared_error(dist: xr.Dataset, full_spread: xr.DataArray) -> xr.Data
     _, reference = aligned(dist, full_spread)
     out = (variance(dist) ** 0.5 - reference.astype(np.float64)) ** 2
     units = full_spread.attrs.get("units", "1")
-    attrs = {"units": f"({units})2", "nan_policy": "propagate"}
-    return out.rename("spread_squared_error").assign_attrs(attrs)
+    attrs = {"units": f"({units})2", "estimator": spread_estimator(dist)}
+    return out.rename("spread_squared_error").assign_attrs({**attrs, "nan_policy": "propagate"})

@@ -28,7 +28,7 @@ from scipy import stats
 
 from weatherpp.errors import InputError
 from weatherpp.verify.aggregate import FEWEST_DATES, runs_of
-from weatherpp.verify.scores import check_aligned
+from weatherpp.verify.alignment import check_aligned
 
 Array = NDArray[np.float64]
 Policy = Literal["raise", "propagate"]
@@ -150,7 +150,10 @@ def diebold_mariano(
         dask="parallelized",
         output_dtypes=[np.float64] * 3,
     )
-    out = xr.Dataset(dict(zip(("difference", "statistic", "p_value"), found, strict=True)))
+    names = ("difference", "statistic", "p_value")
+    units = (one.attrs.get("units", "1"), "1", "1")
+    parts = [each.drop_attrs().assign_attrs(units=u) for each, u in zip(found, units, strict=True)]
+    out = xr.Dataset(dict(zip(names, parts, strict=True)))
     text = f"Diebold-Mariano, {variance}, {count} lags, {n} dates"
     return out.assign_attrs(test=text, nan_policy=nan_policy)
 

@@ -28,6 +28,7 @@ from weatherpp.recipe import Bootstrap, Target
 from weatherpp.verify import scores
 from weatherpp.verify.accumulate import Accumulated, Key, date_blocks
 from weatherpp.verify.aggregate import Interval, NanPolicy, interval, spread_skill
+from weatherpp.verify.alignment import aligned
 from weatherpp.verify.regions import WHOLE
 
 COLUMNS = (
@@ -118,7 +119,7 @@ def score_method(
     dist = dist[list(distribution.FORMS[form])]
     for reference in (truth, full_spread):
         if reference is not None:
-            scores.aligned(dist, reference)
+            aligned(dist, reference)
     found = Accumulated(regions or {WHOLE: xr.DataArray(True)}, nan_policy)
     for part in date_blocks(dist, truth, full_spread):
         obs, spread = (
@@ -278,6 +279,31 @@ def own_estimator(series: dict[str, pd.Series[float]], reference_estimator: str)
     if reference_estimator in series:
         return reference_estimator
     return next(iter(series)) if len(series) == 1 else "plain"
+
+
+def read(path: Path, again: str, columns: Iterable[str] | None = None) -> pd.DataFrame:
+    """A table from a parquet file.
+
+    Parameters
+    ----------
+    path
+        As :func:`write` left it.
+    again
+        The command that makes it anew, for the message.
+    columns
+        Those that are wanted; by default all.
+
+    Raises
+    ------
+    InputError
+        It is missing or damaged.
+    """
+    try:
+        return pd.read_parquet(path, columns=None if columns is None else list(columns))
+    except FileNotFoundError:
+        raise InputError(f"{path}: is missing; make it again with '{again}'") from None
+    except (OSError, ValueError, KeyError):
+        raise InputError(f"{path}: damaged; make it again with '{again}'") from None
 
 
 def write(tables: Iterable[pd.DataFrame], path: Path) -> None:

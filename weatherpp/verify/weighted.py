@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from weatherpp import distribution
 from weatherpp.errors import InputError
+from weatherpp.verify.alignment import aligned, members_of
 from weatherpp.verify.kernels import ALPHA, NanPolicy, check_policy
-from weatherpp.verify.scores import Choice, aligned, crps, members_of, pointwise, refuse_nan
+from weatherpp.verify.scores import Choice, crps, pointwise, refuse_nan
 from weatherpp.verify.weights import check_part
 
 Array = NDArray[np.float64]

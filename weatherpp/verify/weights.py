@@ -36,6 +36,8 @@ def cell_areas(latitude: xr.DataArray) -> xr.DataArray:
     # coordinates stored in float32 may be a rounding error beyond the pole
     degrees = np.asarray(latitude.values, dtype=np.float64)
     steps = np.diff(degrees)
+    if not degrees.size:
+        raise InputError("there is no latitude to weight by area")
     if latitude.ndim != 1 or not (np.all(steps > 0) or np.all(steps < 0)):
         raise InputError("latitudes must be one-dimensional and strictly sorted to weight by area")
     if not np.all(np.abs(degrees) <= 90 + 1e-4):
@@ -97,6 +99,10 @@ def check_part(part: xr.DataArray, whole: xr.DataArray, names: tuple[str, str]) 
     InputError
         Naming the dimension.
     """
+    if not isinstance(part, xr.DataArray):
+        raise InputError(
+            f"{names[0]} must be labelled, an xarray.DataArray, not {type(part).__name__}"
+        )
     unknown = set(part.dims) - set(whole.dims)
     if unknown:
         raise InputError(

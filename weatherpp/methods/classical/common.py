@@ -18,7 +18,7 @@ from weatherpp.errors import InputError
 from weatherpp.methods.base import FitData, Method
 from weatherpp.recipe import Target
 from weatherpp.strict import Strict
-from weatherpp.verify.scores import check_aligned
+from weatherpp.verify.alignment import check_aligned
 
 FILE = "parameters.nc"
 

@@ -21,7 +21,7 @@ from weatherpp.methods.classical.common import (
     target_members,
     too_few,
 )
-from weatherpp.verify.scores import check_aligned
+from weatherpp.verify.alignment import check_aligned
 
 FLOOR = 0.05  # of the mean full spread at a grid point: a prediction is never below this
 

@@ -39,6 +39,8 @@ class _Flag:
     def __str__(self) -> str:
         return "true" if self.value else "false"
 
+    __repr__ = __str__  # as a key it is shown by its repr
+
 
 def _flagged(value: Any, deep: bool) -> Any:
     """``value`` with its truth values marked; ``deep`` goes into mappings too."""

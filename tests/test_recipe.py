@@ -22,6 +22,9 @@ SHIPPED = [
 ]
 
 
+ALPS = {"north": 48, "south": 44, "west": 5, "east": 17}
+
+
 def minimal() -> dict[str, Any]:
     return {
         "name": "r",
@@ -259,6 +262,24 @@ def spread_methods(**change: Any) -> list[dict[str, Any]]:
                 ],
             },
             "set verify.extremes",
+        ),
+        (
+            {
+                "methods": spread_methods(),
+                "claims": [
+                    {"name": "n", "target": "z500", "better": "c", "than": "d", "region": "Alps"}
+                ],
+            },
+            "unknown region Alps; known: whole grid, northern",
+        ),
+        (
+            {"verify": {"regions": {"tropics": ALPS}}},
+            "weatherpp has a region tropics of its own",
+        ),
+        ({"verify": {"regions": {"4 <b>": ALPS}}}, "a letter first"),
+        (
+            {"verify": {"regions": {"Alps": {**ALPS, "south": 50}}}},
+            "verify.regions.Alps: south 50 is not south of north 48",
         ),
         ({"report": {"highlights": ["x"]}}, "highlights names the unknown method x"),
         ({"report": {"thresholds": {"z500": [float("nan")]}}}, "finite"),

@@ -22,9 +22,10 @@ from pydantic import (
     model_validator,
 )
 
+from weatherpp.boxes import Box
 from weatherpp.errors import ConfigError
 from weatherpp.expand import expand
-from weatherpp.strict import Label, ShortName, Strict, load, read_yaml
+from weatherpp.strict import Label, RegionName, ShortName, Strict, load, read_yaml
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -376,21 +377,36 @@ class Curve(Strict):
         return list(itertools.chain(*found))
 
 
+REGIONS = ("whole grid", "northern extratropics", "tropics", "southern extratropics")
+"""Regions that there are without a box, where the grid reaches so far."""
+EXTREME = "extreme dates"
+"""Name of the extreme dates in the column ``region`` of tables of scores."""
+
+
 class VerifySettings(Strict):
     """How to score.
 
     ``references`` are the methods that gains are told against; by default the first method of
     each job. ``extremes`` is the share of the test dates, those whose analyses are farthest from
-    the climate, that are scored by themselves too, as the region ``extreme dates``. ``clusters`` is
-    the number of groups of neighbouring stations to score apart, see
-    :mod:`weatherpp.verify.regions`.
+    the climate, that are scored by themselves too, as the region ``extreme dates``. ``regions`` are
+    boxes by name to score apart, beside the bands of latitude; ``clusters`` is the number of groups
+    of neighbouring stations to score apart, see :mod:`weatherpp.verify.regions`.
     """
 
     bootstrap: Bootstrap = Bootstrap()
     references: tuple[Label, ...] = ()
     extremes: float = Field(default=0.0, ge=0, le=0.5)
+    regions: dict[RegionName, Box] = Field(default_factory=dict, max_length=50)
     clusters: int = Field(default=0, ge=0, le=50)
     curves: tuple[Curve, ...] = ()
+
+    @field_validator("regions")
+    @classmethod
+    def _own_names(cls, value: dict[str, Box]) -> dict[str, Box]:
+        for name in value:
+            if name in {*REGIONS, EXTREME} or name.startswith("cluster "):
+                raise ValueError(f"weatherpp has a region {name} of its own; choose another name")
+        return value
 
 
 class ReportSettings(Strict):
@@ -453,7 +469,8 @@ class Claim(Strict):
     It holds if the relative gain is at least ``gain`` (a fraction) and the interval of the
     gain excludes zero. ``estimator`` and ``than_estimator`` choose among the estimators that
     a method is scored with (``plain``, ``fair``, ``gaussian``); by default the first. ``region``
-    may be a band of latitude, or ``extreme dates`` if ``verify.extremes`` is set.
+    may be a band of latitude, one of ``verify.regions``, or ``extreme dates`` if
+    ``verify.extremes`` is set.
     """
 
     name: str
@@ -463,13 +480,7 @@ class Claim(Strict):
     better: Label
     than: Label
     than_estimator: str | None = None
-    region: Literal[
-        "whole grid",
-        "extreme dates",
-        "northern extratropics",
-        "tropics",
-        "southern extratropics",
-    ] = "whole grid"
+    region: str = "whole grid"
     gain: float = Field(default=0.0, allow_inf_nan=False)
 
 
@@ -548,8 +559,14 @@ class Recipe(Strict):
                     f"claim '{claim.name}' compares spreads of different ensembles; give both "
                     "methods the same full"
                 )
-            if claim.region == "extreme dates" and not self.verify.extremes:
+            if claim.region == EXTREME and not self.verify.extremes:
                 raise ValueError(f"claim '{claim.name}' is about extremes; set verify.extremes")
+            known = (*REGIONS, EXTREME, *self.verify.regions)
+            if claim.region not in known:
+                raise ValueError(
+                    f"claim '{claim.name}' is about the unknown region {claim.region}; known: "
+                    f"{', '.join(known)}"
+                )
             if claim.target not in names:
                 raise ValueError(f"claim '{claim.name}' names the unknown target {claim.target}")
         return self

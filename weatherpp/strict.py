@@ -26,8 +26,10 @@ from weatherpp.errors import ConfigError
 Model = TypeVar("Model", bound=BaseModel)
 LABEL = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 SHORT_NAME = r"^[a-z][a-z0-9]{0,15}$"
+REGION = r"^[A-Za-z][A-Za-z0-9 ._-]{0,38}[A-Za-z0-9]$"
 Label = Annotated[str, Field(pattern=LABEL)]
 ShortName = Annotated[str, Field(pattern=SHORT_NAME)]
+RegionName = Annotated[str, Field(pattern=REGION)]
 
 
 class _Flag:
@@ -128,6 +130,7 @@ _REFUSED = {
     "too_long": "must have {max_length} or fewer entries, has {actual_length}",
 }
 _PATTERNS = {
+    REGION: "must be 2 to 40 letters, digits, blanks, '.', '_' or '-', a letter first",
     LABEL: "must be letters, digits, '.', '_' or '-', at most 64, a letter or digit first",
     SHORT_NAME: "must be a short name of small letters and digits, such as t2m",
 }

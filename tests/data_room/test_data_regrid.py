@@ -219,7 +219,7 @@ def test_what_cannot_be_is_refused() -> None:
     ds = dataset(grid, np.full((1, *grid_shape(grid)), 280.0))
     far = {"north": 10, "south": 0, "west": 0, "east": 10}
     for given_, text in (
-        ({"crop": far}, r"x: no point lies in grid\.crop \(0 to 10 N.*there are 42 to 60 N"),
+        ({"crop": far}, r"x: no point lies in grid\.crop, 0° N to 10° N.*there are 42 to 60 N"),
         ({"coarsen": 3}, r"x: grid\.coarsen: 7 points of latitude .* blocks of 3; leave 1 out"),
         ({"regrid": {"resolution": 30}}, "no cell of 30 degrees .* is covered"),
     ):
@@ -247,8 +247,8 @@ def test_what_cannot_be_is_refused() -> None:
         ({"regrid": "like-forcast"}, r"grid\.regrid: expected like-forecast, found 'like-forcast'"),
         ({"regrid": {"resolutoin": 1}}, "did you mean 'resolution'"),
         ({"regrid": {"resolution": 0.7}}, "0.7 does not divide 180 degrees"),
-        ({"crop": {**EUROPE, "south": 70}}, "south 70 lies north of north 66"),
-        ({"crop": {**EUROPE, "east": -18}}, "west and east both are -18"),
+        ({"crop": {**EUROPE, "south": 70}}, "south 70 is not south of north 66"),
+        ({"crop": {**EUROPE, "east": -18}}, "west and east are both -18"),
         ({"coarsen": 2, "regrid": {"resolution": 1}}, "both set the grid"),
         ({"method": "bilinear"}, "method goes with regrid"),
         ({}, "says nothing"),

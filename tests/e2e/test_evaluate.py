@@ -32,8 +32,10 @@ def place(tmp_path_factory: pytest.TempPathFactory, source_files: Path) -> Path:
     shutil.copytree(source_files, folder / "files")
     (folder / "data_catalog").mkdir()
     write_yaml(folder / "data_catalog" / "tiny.yaml", ENTRY)
-    write_yaml(folder / "tiny.yaml", RECIPE)
-    other = deepcopy(RECIPE)
+    box = {"north": 60, "south": 30, "west": -50, "east": 10}
+    recipe = {**deepcopy(RECIPE), "verify": {"regions": {"North Atlantic": box}}}
+    write_yaml(folder / "tiny.yaml", recipe)
+    other = deepcopy(recipe)
     other["methods"][1]["members"]["count"] = 3
     write_yaml(folder / "other.yaml", other)
     return folder
@@ -46,7 +48,7 @@ def test_evaluate_then_compare(weatherpp: Command, place: Path) -> None:
     assert "report: a/report.html" in first.stdout
     scores = place / "a" / "scores"
     table = pd.read_parquet(scores / "scores.parquet")
-    assert set(table["region"]) == {WHOLE, "northern extratropics", "tropics"}
+    assert set(table["region"]) == {*(WHOLE, "northern extratropics", "tropics", "North Atlantic")}
     gains = pd.read_parquet(scores / "gains.parquet")
     assert gains["p_value"].between(0, 1).all()
     maps = xr.load_dataset(scores / "maps" / "z500" / "emos-5.nc")

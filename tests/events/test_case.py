@@ -12,9 +12,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weatherpp.boxes import Box
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.events.area import around, cut, distance, inside, nearest, widened
-from weatherpp.events.case import Box, Case, Point
+from weatherpp.events.case import Case, Point
 from weatherpp.events.load import case_text, find_cases, load_cases, write_cases
 from weatherpp.recipe import load_recipe
 from weatherpp.strict import validate

@@ -8,8 +8,9 @@ import pytest
 import xarray as xr
 from events_sample import moving
 
+from weatherpp.boxes import Box
 from weatherpp.errors import InputError
-from weatherpp.events.case import Box, TrackRule
+from weatherpp.events.case import TrackRule
 from weatherpp.events.track import analysis_track, centres, member_tracks, track_table
 
 RULE = TrackRule(variable="z", level=500)

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from weatherpp.boxes import Box
 from weatherpp.errors import ConfigError, InputError
-from weatherpp.events.case import Box, Case
+from weatherpp.events.case import Case
 from weatherpp.events.load import write_cases
 from weatherpp.pipeline.case_report import _cases, _notes, case_lines
 from weatherpp.pipeline.compare import compare_runs

@@ -13,7 +13,7 @@ from PIL import Image
 from weatherpp.errors import InputError
 from weatherpp.report import figures
 from weatherpp.report.content import Figure
-from weatherpp.report.style import colours_of
+from weatherpp.report.style import PALETTE, colours_of
 
 
 def size(figure: Figure) -> tuple[int, int]:
@@ -132,3 +132,12 @@ def test_figures_may_be_drawn_from_several_threads() -> None:
 def test_an_alt_text_is_required() -> None:
     with pytest.raises(InputError, match="alt text"):
         Figure(b"", " ", "")
+
+
+def test_colours_do_not_repeat_until_there_are_many() -> None:
+    names = [f"m{i}" for i in range(22)]
+    found = colours_of(names)
+    assert len(set(found.values())) == 22
+    assert list(found)[:8] == names[:8]
+    assert found["m0"] == PALETTE[0]
+    assert colours_of(names[:3])["m2"] == found["m2"]

@@ -9,6 +9,7 @@ import xarray as xr
 from scipy import stats
 from statsmodels.stats import multitest
 
+from weatherpp.boxes import Box
 from weatherpp.errors import InputError
 from weatherpp.recipe import Bootstrap
 from weatherpp.verify import gains
@@ -117,6 +118,23 @@ def test_bands_of_latitude() -> None:
     assert list(regions(field.drop_vars("latitude"))) == [WHOLE]
     with pytest.raises(InputError, match="stations"):
         regions(field, clusters=2)
+
+
+def test_boxes_of_a_users_own() -> None:
+    field = xr.DataArray(
+        np.zeros((19, 36)),
+        {"latitude": np.arange(90.0, -91, -10), "longitude": np.arange(36) * 10.0},
+        ("latitude", "longitude"),
+    )
+    atlantic = Box(north=60, south=30, west=-50, east=10)
+    found = regions(field, {"North Atlantic": atlantic})
+    assert list(found) == [*regions(field), "North Atlantic"]
+    points = field.where(found["North Atlantic"], drop=True)
+    assert points["latitude"].values.tolist() == [60, 50, 40, 30]
+    assert sorted(points["longitude"].values.tolist()) == [0, 10, 310, 320, 330, 340, 350]
+    between = Box(north=9, south=1, west=0, east=360)
+    with pytest.raises(InputError, match=r"verify\.regions, gap: no grid point lies in"):
+        regions(field, {"gap": between})
 
 
 def test_groups_of_neighbouring_stations() -> None:

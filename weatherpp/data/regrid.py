@@ -16,6 +16,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
+from weatherpp.boxes import Box
 from weatherpp.conventions import ACCUMULATED, grid_dims
 from weatherpp.data.axes import Grid, Method, Weights, between, blocks
 from weatherpp.data.checks import check_values
@@ -28,31 +29,6 @@ WINDS = ("u", "v", "u10", "v10")
 TOLERANCE = 1e-3
 """Degrees that a place may lie beyond the cells of a grid; files round their places."""
 ROWS_AND_COLUMNS = ("latitude", "longitude")
-
-
-class Crop(Strict):
-    """A box in degrees, borders included; ``west`` may be larger than ``east``, or negative."""
-
-    north: float = Field(ge=-90, le=90)
-    south: float = Field(ge=-90, le=90)
-    west: float = Field(ge=-180, le=360)
-    east: float = Field(ge=-180, le=360)
-
-    @model_validator(mode="after")
-    def _is_a_box(self) -> Crop:
-        if self.south > self.north:
-            raise ValueError(f"south {self.south:g} lies north of north {self.north:g}")
-        if self.west == self.east:
-            raise ValueError(f"west and east both are {self.west:g}")
-        return self
-
-    @property
-    def width(self) -> float:
-        """Degrees from west to east."""
-        return (self.east - self.west) % 360 or 360.0
-
-    def __str__(self) -> str:
-        return f"{self.south:g} to {self.north:g} N, {self.west:g} to {self.east:g} E"
 
 
 class Regular(Strict):
@@ -92,7 +68,7 @@ class GridSettings(Strict):
         conserved and all else is interpolated.
     """
 
-    crop: Crop | None = None
+    crop: Box | None = None
     coarsen: int | None = Field(default=None, ge=2)
     regrid: (
         Annotated[
@@ -186,14 +162,14 @@ def _grid_of(ds: xr.Dataset) -> Grid:
     return Grid.of(ds["latitude"].values, ds["longitude"].values)
 
 
-def _cropped(ds: xr.Dataset, source: Grid, crop: Crop, where: str) -> xr.Dataset:
+def _cropped(ds: xr.Dataset, source: Grid, crop: Box, where: str) -> xr.Dataset:
     rows, columns, longitude = _inside(source, crop, where)
     inside = ds.isel(latitude=slice(rows[0], rows[-1] + 1), longitude=columns)
     return inside.assign_coords(longitude=inside["longitude"].copy(data=longitude))
 
 
 def _inside(
-    source: Grid, crop: Crop, where: str
+    source: Grid, crop: Box, where: str
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
     """Rows and columns in a box, from west to east, and their canonical longitudes."""
     slack = 1e-6
@@ -203,7 +179,7 @@ def _inside(
     columns = np.flatnonzero(offset <= crop.width + slack)
     if not rows.size or not columns.size:
         raise InputError(
-            f"{where}: no point lies in grid.crop ({crop}); there are "
+            f"{where}: no point lies in grid.crop, {crop}; there are "
             f"{latitude[-1]:g} to {latitude[0]:g} N, {longitude[0]:g} to {longitude[-1]:g} E"
         )
     if columns.size == longitude.size:
@@ -212,7 +188,7 @@ def _inside(
         columns = columns[np.argsort(offset[columns])]
     elif (np.diff(columns) > 1).any():
         raise InputError(
-            f"{where}: grid.crop ({crop}) takes the two ends of the region without its middle"
+            f"{where}: grid.crop, {crop} takes the two ends of the region without its middle"
         )
     kept = longitude[columns]
     fall = np.flatnonzero(np.diff(kept) < 0)
@@ -235,7 +211,7 @@ def _coarsened(ds: xr.Dataset, size: int, where: str, sparse: bool) -> xr.Datase
     return _resampled(ds, target, lambda name: weights, where, sparse)
 
 
-def _regular(source: Grid, resolution: float, crop: Crop | None, where: str) -> Grid:
+def _regular(source: Grid, resolution: float, crop: Box | None, where: str) -> Grid:
     """Points of a regular grid whose cells the source covers, and which lie among its points."""
     half, slack = resolution / 2, 1e-6
     count = int(90 / resolution + slack)

@@ -1,4 +1,4 @@
-"""Boxes on grids: which points lie in one, and the part of a field that does."""
+"""The part of a field that lies in a box, and places on grids."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from weatherpp.boxes import SLACK, Box, inside
 from weatherpp.errors import InputError
-from weatherpp.events.case import Box, Point
+from weatherpp.events.case import Point
 
 EARTH_RADIUS = 6371.0  # km, mean
-_SLACK = 1e-4  # degrees: coordinates in float32 may be a rounding error outside
 
 
 def distance(
@@ -27,36 +27,6 @@ def distance(
     return out
 
 
-def inside(field: xr.DataArray | xr.Dataset, box: Box) -> xr.DataArray:
-    """Which points of a grid lie in a box.
-
-    Parameters
-    ----------
-    field
-        With the coordinates latitude and longitude: a regular, projected or rotated grid, or
-        stations.
-
-    Returns
-    -------
-    Booleans on the grid's dimensions.
-
-    Raises
-    ------
-    InputError
-        No point does, or the field has no such coordinates.
-    """
-    if "latitude" not in field.coords or "longitude" not in field.coords:
-        raise InputError("a box needs the coordinates latitude and longitude")
-    latitude, longitude = field["latitude"].astype(float), field["longitude"].astype(float)
-    east = (longitude - box.west + _SLACK) % 360
-    across = (east <= box.width + 2 * _SLACK) | (box.width == 360)
-    along = (latitude <= box.north + _SLACK) & (latitude >= box.south - _SLACK)
-    found = (along & across).reset_coords(drop=True)
-    if not bool(found.any()):
-        raise InputError(f"no grid point lies in the box {box}; the grid ends elsewhere")
-    return found
-
-
 def cut(field: xr.DataArray, box: Box) -> xr.DataArray:
     """The part of a field that lies in a box, on a regular grid from west to east.
 
@@ -65,14 +35,14 @@ def cut(field: xr.DataArray, box: Box) -> xr.DataArray:
     Raises
     ------
     InputError
-        As :func:`inside`.
+        As :func:`weatherpp.boxes.inside`.
     """
     found = inside(field, box)
     rows = {dim: found.any([d for d in found.dims if d != dim]).values for dim in found.dims}
     if set(found.dims) == {"latitude", "longitude"}:
         picked = {dim: np.flatnonzero(keep) for dim, keep in rows.items()}
         lon = field["longitude"].values[picked["longitude"]].astype(float)
-        order = np.argsort((lon - box.west + _SLACK) % 360, kind="stable")
+        order = np.argsort((lon - box.west + SLACK) % 360, kind="stable")
         return field.isel({**picked, "longitude": picked["longitude"][order]})
     spans = {}
     for dim, keep in rows.items():

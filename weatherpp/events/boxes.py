@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pandas as pd
 import xarray as xr
 
+from weatherpp.boxes import inside
 from weatherpp.conventions import has_gaps
-from weatherpp.events.area import inside
 from weatherpp.events.case import Case
 from weatherpp.recipe import Bootstrap, Target
 from weatherpp.verify import table

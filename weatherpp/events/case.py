@@ -7,15 +7,13 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
+from weatherpp.boxes import Box, Latitude, Longitude, degrees_in_words, signed
 from weatherpp.conventions import VARIABLES
 from weatherpp.data.checks import RANGES, limits_at
 from weatherpp.recipe import Finite, Positive
 from weatherpp.strict import Label, ShortName, Strict
-
-Latitude = Annotated[float, Field(ge=-90, le=90, allow_inf_nan=False)]
-Longitude = Annotated[float, Field(ge=-180, le=360, allow_inf_nan=False)]
 
 
 def _moment(value: Any) -> datetime:
@@ -43,60 +41,6 @@ def _utc(value: datetime) -> datetime:
 Moment = Annotated[datetime, BeforeValidator(_moment), AfterValidator(_utc)]
 
 
-class Box(Strict):
-    """Part of the globe: from ``west`` eastwards to ``east``, degrees; edges belong to it.
-
-    Longitudes may count from -180 or to 360, and the box may lie across the dateline (west: 170,
-    east: -170) or Greenwich (west: -20, east: 10).
-    """
-
-    north: Latitude
-    south: Latitude
-    west: Longitude
-    east: Longitude
-
-    @model_validator(mode="after")
-    def _has_room(self) -> Box:
-        if not self.south < self.north:
-            raise ValueError(f"south {self.south:g} is not south of north {self.north:g}")
-        if self.width == 0:
-            raise ValueError(f"west and east are both {self.west:g}, the box has no width")
-        return self
-
-    @property
-    def width(self) -> float:
-        """Degrees of longitude, up to 360."""
-        apart = self.east - self.west
-        return 360.0 if abs(apart) >= 360 else apart % 360
-
-    @property
-    def centre(self) -> tuple[float, float]:
-        """Latitude and longitude (0 to 360) of its middle."""
-        return (self.north + self.south) / 2, (self.west + self.width / 2) % 360
-
-    def holds(self, latitude: float, longitude: float) -> bool:
-        """Whether a place lies in it."""
-        east = (longitude - self.west) % 360
-        return self.south <= latitude <= self.north and (east <= self.width or self.width == 360)
-
-    def __str__(self) -> str:
-        return f"{_degrees(self.south, 'SN')} to {_degrees(self.north, 'SN')}, " + (
-            "all longitudes"
-            if self.width == 360
-            else f"{_degrees(_signed(self.west), 'WE')} to {_degrees(_signed(self.east), 'WE')}"
-        )
-
-
-def _signed(longitude: float) -> float:
-    """Longitude from -180 (excluded) to 180."""
-    return 180 - (180 - longitude) % 360
-
-
-def _degrees(value: float, letters: str) -> str:
-    letter = letters[0] if value < 0 else letters[1]
-    return f"{abs(value):.4g}° {letter}"
-
-
 class Point(Strict):
     """A place, for plume and meteogram."""
 
@@ -104,7 +48,8 @@ class Point(Strict):
     longitude: Longitude
 
     def __str__(self) -> str:
-        return f"{_degrees(self.latitude, 'SN')}, {_degrees(_signed(self.longitude), 'WE')}"
+        latitude = degrees_in_words(self.latitude, "SN")
+        return f"{latitude}, {degrees_in_words(signed(self.longitude), 'WE')}"
 
 
 class CaseField(Strict):

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from weatherpp.boxes import Box
 from weatherpp.data.shipped import find_yaml
 from weatherpp.errors import ConfigError
-from weatherpp.events.case import Box, Case, CaseField, Moment, TrackRule
+from weatherpp.events.case import Case, CaseField, Moment, TrackRule
 from weatherpp.files import write_whole
 from weatherpp.strict import fault_line, read_yaml, validate
 

@@ -19,9 +19,10 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from weatherpp.boxes import Box
 from weatherpp.errors import InputError
 from weatherpp.events.area import distance
-from weatherpp.events.case import Box, TrackRule
+from weatherpp.events.case import TrackRule
 
 Array = NDArray[np.float64]
 COLUMNS = ("label", "number", "time", "latitude", "longitude", "value")

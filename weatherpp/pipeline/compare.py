@@ -14,8 +14,7 @@ import pandas as pd
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.files import partial_name, write_whole
 from weatherpp.pipeline.truths import VERIFIED
-from weatherpp.recipe import Bootstrap
-from weatherpp.verify.extremes import EXTREME
+from weatherpp.recipe import EXTREME, Bootstrap
 from weatherpp.verify.gains import scorecard
 from weatherpp.verify.table import LIMIT, PER_DATE_COLUMNS, read
 

@@ -39,6 +39,7 @@ from weatherpp.recipe import (
 from weatherpp.speedy import SpeedyConfig
 from weatherpp.strict import digest, validate
 from weatherpp.twin import TwinConfig
+from weatherpp.verify.regions import regions
 
 
 @dataclass
@@ -186,10 +187,11 @@ class Job:
         Raises
         ------
         InputError, ConfigError
-            A target, lead time or number of members it does not have.
+            A target, lead time or number of members it does not have, a region without a point.
         """
         for target in self.recipe.targets:
-            select(archive.forecast, target.variable, target.level, target.lead)
+            field = select(archive.forecast, target.variable, target.level, target.lead)
+            regions(field, self.recipe.verify.regions)
         numbers = [int(number) for number in archive.forecast["number"].values]
         for entry in self.recipe.methods:
             try:

@@ -22,7 +22,7 @@ from weatherpp.pipeline.card_sections import card_sections
 from weatherpp.pipeline.case_report import case_sections
 from weatherpp.pipeline.case_views import dated
 from weatherpp.pipeline.products import read_product
-from weatherpp.recipe import MethodEntry, Target
+from weatherpp.recipe import EXTREME, MethodEntry, Target
 from weatherpp.report.content import Figure, Section, chosen
 from weatherpp.report.curves import curve_lines, worth_words
 from weatherpp.report.figures import gain_bars, training_curve
@@ -31,7 +31,6 @@ from weatherpp.report.maps import case_maps, field_maps, probability_maps
 from weatherpp.report.panels import Kind
 from weatherpp.report.style import colours_of
 from weatherpp.verify import table
-from weatherpp.verify.extremes import EXTREME
 from weatherpp.verify.regions import WHOLE
 
 if TYPE_CHECKING:

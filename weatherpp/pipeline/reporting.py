@@ -15,8 +15,7 @@ from weatherpp.errors import InputError
 from weatherpp.files import write_whole
 from weatherpp.pipeline.products import read_product
 from weatherpp.pipeline.record import Record, read_record
-from weatherpp.recipe import FoldSplit, MethodEntry, Recipe, Target
-from weatherpp.verify.extremes import EXTREME
+from weatherpp.recipe import EXTREME, FoldSplit, MethodEntry, Recipe, Target
 from weatherpp.verify.regions import WHOLE
 from weatherpp.verify.weights import grid_weights
 

@@ -23,11 +23,11 @@ from weatherpp.methods.base import method_class
 from weatherpp.pipeline.gain_maps import add_gain_maps
 from weatherpp.pipeline.products import open_product, without_scalars
 from weatherpp.pipeline.truths import Verified, prediction, references, write_verified
-from weatherpp.recipe import MethodEntry, Target
+from weatherpp.recipe import EXTREME, MethodEntry, Target
 from weatherpp.verify import calibration, curves, table
 from weatherpp.verify import claims as claims_module
 from weatherpp.verify.aggregate import NanPolicy
-from weatherpp.verify.extremes import EXTREME, extreme_dates
+from weatherpp.verify.extremes import extreme_dates
 from weatherpp.verify.gains import GAIN_COLUMNS, gains, scorecard
 from weatherpp.verify.regions import regions
 from weatherpp.verify.weights import grid_weights
@@ -89,7 +89,7 @@ class _Scores:
             full_spread=full_spread,
             full_name=full_name,
             subsets=subsets,
-            regions=regions(reference, recipe.verify.clusters, recipe.seed),
+            regions=regions(reference, recipe.verify.regions, recipe.verify.clusters, recipe.seed),
             nan_policy=nan_policy,
             bootstrap=recipe.verify.bootstrap,
             seed=recipe.seed,

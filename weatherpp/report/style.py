@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure as MplFigure
 from PIL import Image
@@ -73,9 +74,20 @@ def image_of(figure: MplFigure, file_format: str) -> bytes:
 
 
 def colours_of(methods: Iterable[str]) -> dict[str, str]:
-    """Colour for each method, in order of first appearance."""
+    """Colour for each method, in order of first appearance.
+
+    After as many as the palette has, its colours come again lighter, then darker.
+    """
     names = list(dict.fromkeys(str(method) for method in methods))
-    return {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(names)}
+    shades = [PALETTE, *(tuple(_mixed(c, other) for c in PALETTE) for other in ("white", "black"))]
+    colours = list(dict.fromkeys(colour for shade in shades for colour in shade))
+    return {name: colours[i % len(colours)] for i, name in enumerate(names)}
+
+
+def _mixed(colour: str, other: str) -> str:
+    """Half of one colour and half of another."""
+    one, two = (np.asarray(to_rgb(each)) for each in (colour, other))
+    return to_hex((one + two) / 2)
 
 
 def plain_axes(ax: Axes, *, grid: str = "x") -> None:

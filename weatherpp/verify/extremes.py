@@ -15,9 +15,6 @@ import xarray as xr
 
 from weatherpp.verify.weights import grid_weights
 
-EXTREME = "extreme dates"
-"""Their name in the column ``region`` of tables of scores."""
-
 
 def extreme_dates(truth: xr.DataArray, climate: xr.DataArray, share: float) -> pd.DatetimeIndex:
     """Initial dates whose analyses are farthest from the climate.

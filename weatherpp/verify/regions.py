@@ -1,4 +1,4 @@
-"""Parts of the globe, and groups of stations, that scores are told for beside the whole.
+"""Parts of the globe, boxes, and groups of stations, that scores are told for beside the whole.
 
 The bands of latitude are those of the World Meteorological Organization's verification of global
 forecasts (Manual on the WMO Integrated Processing and Prediction System, WMO-No. 485, app.
@@ -7,30 +7,37 @@ forecasts (Manual on the WMO Integrated Processing and Prediction System, WMO-No
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import xarray as xr
 from scipy.cluster import vq
 
+from weatherpp.boxes import Box, inside
 from weatherpp.errors import InputError
+from weatherpp.recipe import REGIONS
 
-WHOLE = "whole grid"
+WHOLE = REGIONS[0]
 """All points, in the column ``region`` of tables of scores."""
-BANDS = {
-    "northern extratropics": (20.0, 90.0),
-    "tropics": (-20.0, 20.0),
-    "southern extratropics": (-90.0, -20.0),
-}
+BANDS = dict(zip(REGIONS[1:], ((20.0, 90.0), (-20.0, 20.0), (-90.0, -20.0)), strict=True))
 NEAR = 1e-3  # degrees; coordinates stored in float32 lie beside the border
 DEEP = 100.0  # so many metres of altitude set stations apart as one degree of distance does
 
 
-def regions(field: xr.DataArray, clusters: int = 0, seed: int = 1) -> dict[str, xr.DataArray]:
+def regions(
+    field: xr.DataArray,
+    boxes: Mapping[str, Box] | None = None,
+    clusters: int = 0,
+    seed: int = 1,
+) -> dict[str, xr.DataArray]:
     """Which points lie in each region.
 
     Parameters
     ----------
     field
         On a grid, or at stations; ``latitude`` may have one dimension or two.
+    boxes
+        Parts of a user's own, by name.
     clusters
         Groups of neighbouring stations to make; 0 for none.
     seed
@@ -44,15 +51,21 @@ def regions(field: xr.DataArray, clusters: int = 0, seed: int = 1) -> dict[str, 
     Raises
     ------
     InputError
-        Groups of what is no station, or of stations whose places are not known.
+        A box that no point lies in; groups of what is no station, or of stations whose places are
+        not known.
     """
     found = {WHOLE: xr.DataArray(True)}
     if "latitude" in field.coords and bool(field["latitude"].notnull().all()):
         latitude = field["latitude"].reset_coords(drop=True)
         for name, (south, north) in BANDS.items():
-            inside = (latitude >= south - NEAR) & (latitude <= north + NEAR)
-            if bool(inside.any()) and not bool(inside.all()):
-                found[name] = inside
+            points = (latitude >= south - NEAR) & (latitude <= north + NEAR)
+            if bool(points.any()) and not bool(points.all()):
+                found[name] = points
+    for name, box in (boxes or {}).items():
+        try:
+            found[name] = inside(field, box)
+        except InputError as error:
+            raise InputError(f"verify.regions, {name}: {error}") from None
     return found | (_groups(field, clusters, seed) if clusters else {})
 
 

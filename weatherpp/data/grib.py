@@ -207,9 +207,12 @@ def missing_points(path: Path, message: Message) -> int:
         field = _message(path, message.place)
         return int(field["numberOfMissing"]) if field["bitmapPresent"] else 0
     except (KeyError, EOFError, eccodes.CodesInternalError) as error:
-        raise InputError(
-            f"{path}: a field of {message.variable} cannot be read ({error})"
-        ) from None
+        raise _unreadable(path, f"a field of {message.variable}") from error
+
+
+def _unreadable(path: Path, what: str) -> InputError:
+    """What eccodes and cfgrib say is for those who know them, and --debug shows it."""
+    return InputError(f"{path}: {what} cannot be decoded; is the file damaged? fetch it again")
 
 
 def _example(path: Path, message: Message) -> xr.Dataset:
@@ -220,9 +223,12 @@ def _example(path: Path, message: Message) -> xr.Dataset:
             ds: xr.Dataset = xr.open_dataset(
                 one, engine="cfgrib", decode_timedelta=True, backend_kwargs={"errors": "raise"}
             )
-    except (ValueError, EOFError, KeyError) as error:  # cfgrib's own errors are ValueErrors
-        text = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{path}: {message.variable} cannot be understood ({text})") from None
+    except Exception as error:  # those of cfgrib and eccodes have no common base
+        raise InputError(
+            f"{path}: what a field of {message.variable} ({message.level_type}, grid "
+            f"{message.grid_type}) is cannot be understood; damaged? fetch it again, or name under "
+            "'variables' of the catalog entry only those that are needed"
+        ) from error
     return ds
 
 
@@ -235,10 +241,12 @@ def _check_places(path: Path, message: Message, example: xr.Dataset) -> None:
     for name in ("latitude", "longitude"):
         said = example[name].broadcast_like(da).transpose(*da.dims).values
         try:
-            points = np.asarray(field[f"{name}s"], dtype=float)
+            points = np.asarray(field[f"{name}s"], dtype=float).reshape(da.shape)
         except KeyError:  # no places for such a grid; what uses it says so
             return
-        away = (points.reshape(da.shape) - said + 180.0) % 360.0 - 180.0
+        except (ValueError, eccodes.CodesInternalError) as error:
+            raise _unreadable(path, f"the grid of {message.variable}") from error
+        away = (points - said + 180.0) % 360.0 - 180.0
         if np.abs(away).max() > 1e-3:
             raise InputError(
                 f"{path}: the points of {message.variable} are stored in an order that cannot be "
@@ -296,25 +304,25 @@ class Fields:
 
 def _decode(path: Path, stream: Any, place: tuple[int, int, int], grid: tuple[int, ...]) -> Any:
     offset, _, length = place
-    if not length:
-        message = _message(path, place)
-        message["missingValue"] = MISSING
-        values = get_values_in_order(message, grid)
-    else:
-        stream.seek(offset)
-        values = _values(path, stream.read(length), grid)
-    values = np.asarray(values, dtype=np.float32).reshape(grid)
+    try:
+        if not length:
+            message = _message(path, place)
+            message["missingValue"] = MISSING
+            found = get_values_in_order(message, grid)
+        else:
+            stream.seek(offset)
+            found = _values(stream.read(length), grid)
+        values = np.asarray(found, dtype=np.float32).reshape(grid)
+    except (ValueError, KeyError, EOFError, eccodes.CodesInternalError) as error:
+        raise _unreadable(path, f"the message at byte {offset}") from error
     missing = values == np.float32(MISSING)
     if missing.any():
         values[missing] = np.nan
     return values
 
 
-def _values(path: Path, content: bytes, grid: tuple[int, ...]) -> Any:
-    try:
-        handle = eccodes.codes_new_from_message(content)
-    except eccodes.CodesInternalError as error:
-        raise InputError(f"{path}: damaged ({error}); fetch it again") from None
+def _values(content: bytes, grid: tuple[int, ...]) -> Any:
+    handle = eccodes.codes_new_from_message(content)
     try:
         eccodes.codes_set(handle, "missingValue", MISSING)
         try:
@@ -324,8 +332,6 @@ def _values(path: Path, content: bytes, grid: tuple[int, ...]) -> Any:
         if len(grid) == 2 and eccodes.codes_get(handle, "alternativeRowScanning", int):
             values = values.reshape(grid)
             values[1::2] = values[1::2, ::-1].copy()
-    except eccodes.CodesInternalError as error:
-        raise InputError(f"{path}: a field cannot be decoded ({error})") from None
     finally:
         eccodes.codes_release(handle)
     return values

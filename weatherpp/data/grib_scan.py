@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 import eccodes
 import numpy as np
 from cfgrib.cfmessage import GRIB_STEP_UNITS_TO_SECONDS
 
+from weatherpp.data.grib_sections import check_lengths
 from weatherpp.errors import InputError
 
+YEARS = range(1678, 2262)  # whole ones that times in nanoseconds can hold
+LONGEST_LEAD = 200 * 366 * 86400  # seconds; more is damage
 WIND = ("u", "v", "u10", "v10", "u100", "v100")
 
 
@@ -20,8 +24,9 @@ class Message:
     """What one field holds; ``variable`` is cfgrib's name of it.
 
     ``offset`` is where its message starts in the file, and which field of the message it is.
-    ``length`` is that of the message in bytes, 0 where it holds several fields; ``lead_seconds``
-    is the lead time, at the end of the interval if there is one.
+    ``length`` is that of the message in bytes, 0 where it holds several fields; ``initial`` is the
+    initial time, for a hindcast that of the run, not of the model version; ``lead_seconds`` is the
+    lead time, at the end of the interval if there is one.
     """
 
     offset: tuple[int, int]
@@ -33,8 +38,7 @@ class Message:
     data_type: str
     number: int | None
     total: int
-    date: int
-    time: int
+    initial: np.datetime64
     step: str
     lead_seconds: int
     step_type: str
@@ -47,13 +51,6 @@ class Message:
     def place(self) -> tuple[int, int, int]:
         """Offset in the file, number in the message, length of the message."""
         return (*self.offset, self.length)
-
-    @property
-    def initial(self) -> np.datetime64:
-        """Initial time; for a hindcast that of the run, not of the model version."""
-        text = f"{self.date:08d}"
-        day = np.datetime64(f"{text[:4]}-{text[4:6]}-{text[6:]}", "ns")
-        return day + np.timedelta64(self.time // 100 * 60 + self.time % 100, "m")
 
     @property
     def lead(self) -> np.timedelta64:
@@ -71,21 +68,17 @@ def scan(path: Path) -> list[Message]:
     """
     messages: list[Message] = []
     names: dict[int, tuple[str, str]] = {}
-    eccodes.codes_grib_multi_support_on()  # some centres pack u and v into one message
     try:
+        there = check_lengths(path)
+        eccodes.codes_grib_multi_support_on()  # some centres pack u and v into one message
         with path.open("rb") as stream:
             eccodes.codes_grib_multi_support_reset_file(stream)
-            while True:
-                before = stream.tell()
-                handle = eccodes.codes_grib_new_from_file(stream, headers_only=True)
-                if handle is None:
-                    _only_padding(path, before, None)
-                    break
+            while (
+                handle := eccodes.codes_grib_new_from_file(stream, headers_only=True)
+            ) is not None:
                 try:
                     start = int(eccodes.codes_get(handle, "offset"))
                     again = bool(messages) and messages[-1].offset[0] == start
-                    if start > before:
-                        _only_padding(path, before, start)
                     offset = (start, messages[-1].offset[1] + 1 if again else 0)
                     messages.append(_message(handle, offset, names))
                     if again:
@@ -94,24 +87,24 @@ def scan(path: Path) -> list[Message]:
                     eccodes.codes_release(handle)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except eccodes.CodesInternalError as error:
+    except ValueError as error:
         raise InputError(
-            f"{path}: damaged or cut off after message {len(messages)} ({error}); fetch it again"
+            f"{path}: message {len(messages) + 1} has {error}; fetch the file again, or correct it "
+            "(grib_set)"
         ) from None
+    except eccodes.CodesInternalError as error:  # in words of its own, which --debug shows
+        raise InputError(
+            f"{path}: damaged or cut off after message {len(messages)}; fetch it again"
+        ) from error
     finally:
         eccodes.codes_grib_multi_support_off()
     if not messages:
         raise InputError(f"{path}: not a GRIB file, or an empty one")
+    if len({message.offset[0] for message in messages}) < there:
+        raise InputError(
+            f"{path}: damaged; {there} messages stand in it, and fewer can be read; fetch it again"
+        )
     return messages
-
-
-def _only_padding(path: Path, start: int, end: int | None) -> None:
-    """Between messages only zero bytes may stand; eccodes skips anything without a word."""
-    with path.open("rb") as stream:
-        stream.seek(start)
-        gap = stream.read() if end is None else stream.read(max(end - start, 0))
-    if gap.strip(b"\0"):
-        raise InputError(f"{path}: {len(gap)} bytes at {start} are no GRIB message; fetch it again")
 
 
 def _message(handle: int, offset: tuple[int, int], names: dict[int, tuple[str, str]]) -> Message:
@@ -139,16 +132,35 @@ def _message(handle: int, offset: tuple[int, int], names: dict[int, tuple[str, s
         data_type=str(get("dataType")),
         number=whole("number") if has("number") else None,
         total=whole("totalNumber"),
-        date=whole("dataDate"),
-        time=whole("dataTime"),
+        initial=_initial(whole("dataDate"), whole("dataTime")),
         step=str(get("stepRange")),
-        lead_seconds=whole("endStep") * GRIB_STEP_UNITS_TO_SECONDS[whole("stepUnits")],
+        lead_seconds=_lead_seconds(whole("endStep"), whole("stepUnits")),
         step_type=str(get("stepType")),
         grid=str(get("md5GridSection")),
         grid_type=str(get("gridType")),
         points=whole("numberOfDataPoints"),
         along_grid=whole("uvRelativeToGrid") == 1,
     )
+
+
+def _initial(date: int, time: int) -> np.datetime64:
+    try:
+        found = datetime(date // 10000, date // 100 % 100, date % 100, time // 100, time % 100)
+    except ValueError:
+        raise ValueError(f"the date {date:08d} {time:04d}, which is none") from None
+    if found.year not in YEARS:
+        raise ValueError(f"the year {found.year}, which times in nanoseconds cannot hold")
+    return np.datetime64(found, "ns")
+
+
+def _lead_seconds(count: int, units: int) -> int:
+    known = dict(enumerate(GRIB_STEP_UNITS_TO_SECONDS))
+    seconds = known.get(units)
+    if seconds is None:
+        raise ValueError(f"a lead time in units of code {units}, which have no fixed length")
+    if abs(count * seconds) > LONGEST_LEAD:
+        raise ValueError(f"a lead time of {count} times {seconds} seconds")
+    return int(count * seconds)
 
 
 def ensemble_types(messages: Sequence[Message]) -> frozenset[str]:

@@ -131,7 +131,7 @@ def _grib(path: Path, values: bool) -> Inspection:
         _missing(out, ((names[v], missing_points(path, own)) for v, own in by_name.items()))
     types = grib_scan.ensemble_types(messages)
     members = sorted({m.number or 0 for m in messages if m.data_type in types})
-    dates = pd.DatetimeIndex(sorted({pd.Timestamp(f"{m.date:08d} {m.time:04d}") for m in messages}))
+    dates = pd.DatetimeIndex(sorted({m.initial for m in messages}))
     _members(out, members)
     _dates(out, dates, "initial time")
     grids = {m.grid: m for m in messages}

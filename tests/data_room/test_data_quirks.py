@@ -18,7 +18,7 @@ import xarray as xr
 from raw_data import H, ensemble, field
 
 from weatherpp.conventions import check
-from weatherpp.data import netcdf
+from weatherpp.data import grib, netcdf
 from weatherpp.data.canonical import canonicalise
 from weatherpp.data.catalog import CatalogEntry, SourceVariable, load_entry
 from weatherpp.data.ingest import read_forecast
@@ -405,6 +405,59 @@ def test_control_stored_apart_is_member_0() -> None:
 
 
 # -- lagged ensembles -----------------------------------------------------------------------------
+
+
+def test_starts_valid_at_the_same_times_are_told_from_months() -> None:
+    """Two starts with members of their own and valid times in common: the lead times differ."""
+    starts = pd.DatetimeIndex(["2020-01-01T00", "2020-01-01T03"])
+    valid = pd.DatetimeIndex(["2020-01-01T06", "2020-01-01T12"])
+    ds = ensemble(starts=starts, members=(0, 1, 2, 3)).drop_vars("step")
+    with pytest.raises(InputError, match=r"start 2020-01-01 03:00 .* \(they are valid at the same"):
+        canonicalise(ds.assign_coords(valid_time=("step", valid)), "x")
+    shifted = [valid, valid + pd.Timedelta("1h")]
+    with pytest.raises(InputError, match=r"\(the file has no table of .*\); split it by start"):
+        canonicalise(ds.assign_coords(valid_time=(("reference", "step"), shifted)), "x")
+    # what the message advises
+    ds = ds.assign_coords(valid_time=("step", valid))
+    apart = [ds.isel(reference=[i], number=[2 * i, 2 * i + 1]) for i in (0, 1)]
+    whole = join(lag([canonicalise(part, "x") for part in apart], "x"), "x", "forecast")
+    assert whole["time"].values == [starts.to_numpy()[1]]
+    np.testing.assert_array_equal(whole["t2m"].sel(number=[0, 1])[0], ds["t2m"][0, :, :2])
+    np.testing.assert_array_equal(whole["t2m"].sel(number=[2, 3])[0], ds["t2m"][1, :, 2:])
+
+
+def test_the_remedy_for_lagged_runs_is_named_where_it_helps() -> None:
+    lagged = [run(0, (0, 1), (6, 12)), run(3, (2, 3), (3, 9))]
+    with pytest.raises(InputError, match=r"8 fields for 32 .*set lagged: true in the catalog"):
+        join(lagged, "x", "forecast")
+    assert join(lag(lagged, "x"), "x", "forecast").sizes["number"] == 4
+    for other in (run(3, (2, 3), (6, 12)), run(3, (1, 2), (3, 9))):  # no time, a member in common
+        with pytest.raises(InputError, match="combinations") as caught:
+            join([lagged[0], other], "x", "forecast")
+        assert "lagged" not in str(caught.value)
+
+
+def test_the_remedy_for_lagged_runs_in_a_grib_file_is_named(tmp_path: Path) -> None:
+    with (tmp_path / "a.grib2").open("wb") as out:
+        for hour, step, numbers in ((0, 6, (1, 2)), (3, 3, (3, 4))):
+            for number in numbers:
+                handle = eccodes.codes_grib_new_from_samples("regular_ll_sfc_grib2")
+                for key, value in {
+                    "productDefinitionTemplateNumber": 1,
+                    "dataDate": 20200101,
+                    "dataTime": 100 * hour,
+                    "perturbationNumber": number,
+                    "numberOfForecastsInEnsemble": 4,
+                    "shortName": "2t",
+                    "stepRange": step,
+                }.items():
+                    eccodes.codes_set(handle, key, value)
+                eccodes.codes_write(handle, out)
+                eccodes.codes_release(handle)
+    with pytest.raises(InputError, match=r"4 fields for 16 combinations .*set lagged: true"):
+        grib.read(tmp_path / "a.grib2")
+    pieces = [canonicalise(raw, "x") for raw in grib.read(tmp_path / "a.grib2", apart=True)]
+    assert join(lag(pieces, "x"), "x", "forecast")["number"].values.tolist() == [1, 2, 3, 4]
 
 
 def run(hour: int, members: tuple[int, ...], leads: tuple[int, ...]) -> xr.Dataset:

@@ -25,6 +25,7 @@ from cfgrib.dataset import get_values_in_order
 from numpy.typing import NDArray
 
 from weatherpp.data.grib_scan import Message, ensemble_types, is_turned, scan
+from weatherpp.data.lagged import lagged_hint
 from weatherpp.errors import InputError
 
 HEADS = ("number", "time", "step")
@@ -135,7 +136,7 @@ def _piece(path: Path, group: list[Message], members: bool, sparse: bool) -> xr.
         table[at] = np.arange(len(group))
     else:
         table[()] = 0
-    _count(path, name, table, len(group), sparse)
+    _count(path, name, table, len(group), sparse, lagged_hint(table >= 0, dims, values))
     shape = tuple(example[name].sizes[dim] for dim in grid)
     fields = Fields(path, tuple(m.place for m in group), table, shape)
     # one date, lead time and level at a time, so that large files need not fit in memory
@@ -156,7 +157,9 @@ def _coordinate(
     return (dim,) if whole else (), values if whole else values[0], attrs
 
 
-def _count(path: Path, name: object, table: NDArray[np.int64], fields: int, sparse: bool) -> None:
+def _count(
+    path: Path, name: object, table: NDArray[np.int64], fields: int, sparse: bool, hint: str
+) -> None:
     """As many slots as fields: none lost, none twice, none invented."""
     placed = int((table >= 0).sum())
     if placed < fields:
@@ -168,7 +171,7 @@ def _count(path: Path, name: object, table: NDArray[np.int64], fields: int, spar
         raise InputError(
             f"{path}: {name} has {fields} fields for {table.size} combinations of date, lead "
             "time and member; if gaps are meant, set missing_values: expected in the catalog "
-            "entry"
+            f"entry{hint}"
         )
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from weatherpp.conventions import ACCUMULATED, Kind, annotate, grid_dims, hours, label_text
 from weatherpp.data.amounts import same_sums
 from weatherpp.data.archive import chunk_sizes
+from weatherpp.data.lagged import lagged_hint
 from weatherpp.data.matching import snap
 from weatherpp.errors import InputError
 
@@ -286,12 +287,15 @@ def _occupied(parts: list[Part], own: Labels, labels: Labels, where: str, sparse
         count[at] += 1
         if (count[at] > 1).any():
             text = _first(count > 1, own)
-            raise InputError(f"{where}: a second field for {text}, in {Path(part.where).name}")
+            raise InputError(
+                f"{where}: a second field for {text}, in {Path(part.where).name}; take one of the "
+                "files out"
+            )
     if not sparse and (count == 0).any():
         raise InputError(
             f"{where}: {int(count.sum())} fields for {count.size} combinations of "
             f"{', '.join(dims)}; the files do not belong to one table, or some are missing "
-            f"(the first: {_first(count == 0, own)})"
+            f"(the first: {_first(count == 0, own)}){lagged_hint(count > 0, dims, own)}"
         )
 
 

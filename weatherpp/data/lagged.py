@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from weatherpp.conventions import label_text
 from weatherpp.errors import InputError
@@ -13,6 +15,38 @@ from weatherpp.errors import InputError
 Valid = dict[np.datetime64, set[int]]
 Runs = dict[np.datetime64, Valid]
 """By initial time, the valid times of a run and the members that it has at each."""
+
+
+LAGGED_HINT = (
+    "; runs of several initial times are valid at the same times, each with members of its own: "
+    "if they are one ensemble, set lagged: true in the catalog entry"
+)
+
+
+def lagged_hint(
+    there: NDArray[np.bool_], dims: Sequence[str], labels: Mapping[str, NDArray[Any]]
+) -> str:
+    """What to do about the gaps of a table if they are those of a lagged ensemble, else nothing.
+
+    Parameters
+    ----------
+    there
+        Whether there is a field, along ``dims``.
+    labels
+        Those of each dimension.
+    """
+    wanted = ("time", "step", "number")
+    if not set(wanted) <= set(dims):
+        return ""
+    others = tuple(axis for axis, dim in enumerate(dims) if dim not in wanted)
+    kept = [dim for dim in dims if dim in wanted]
+    runs = there.any(axis=others).transpose([kept.index(dim) for dim in wanted])
+    valid = [start + labels["step"][run.any(axis=1)] for start, run in zip(labels["time"], runs, strict=True)]
+    members = runs.any(axis=1)
+    for i in range(len(valid) - 1):
+        if np.intersect1d(valid[i], valid[i + 1]).size and not (members[i] & members[i + 1]).any():
+            return LAGGED_HINT
+    return ""
 
 
 def lag(pieces: Sequence[xr.Dataset], where: str, sparse: bool = False) -> list[xr.Dataset]:

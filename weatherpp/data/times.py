@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -273,11 +275,30 @@ def _lead_from_valid(ds: xr.Dataset, where: str) -> xr.DataArray:
     if "reference" in lead.dims:
         odd = (lead != lead.isel(reference=0)).any([d for d in lead.dims if d != "reference"])
         if bool(odd.any()):
-            first = pd.Timestamp(reference.values[odd.values][0])
-            raise InputError(
-                f"{where}: the lead times of the start {first:%Y-%m-%d} are not those of "
-                f"{pd.Timestamp(reference.values[0]):%Y-%m-%d} (months differ in length); take "
-                "starts of one calendar month"
-            )
+            _refuse_other_leads(lead, int(odd.values.argmax()), where)
         lead = lead.isel(reference=0, drop=True)
     return lead
+
+
+def _refuse_other_leads(lead: xr.DataArray, odd: int, where: str) -> NoReturn:
+    """Say why the lead times of one start are not those of the first."""
+    starts = [pd.Timestamp(lead["reference"].values[i]) for i in (0, odd)]
+    valid = [
+        pd.DatetimeIndex(start + np.atleast_1d(lead.isel(reference=i).values))
+        for i, start in zip((0, odd), starts, strict=True)
+    ]
+    months = [(v.year - s.year) * 12 + v.month - s.month for v, s in zip(valid, starts, strict=True)]
+    if months[0].equals(months[1]) and months[0].is_unique and months[0].max() > 0:
+        why, what = "months differ in length", "take starts of one calendar month"
+    elif valid[0].isin(valid[1]).any():
+        why = "they are valid at the same times"
+        what = (
+            "split the file by start, with the members of each, and set lagged: true in the "
+            "catalog entry if they are one ensemble"
+        )
+    else:
+        why, what = "the file has no table of starts and lead times", "split it by start"
+    first, other = (f"{start:%Y-%m-%d %H:%M}".removesuffix(" 00:00") for start in starts)
+    raise InputError(
+        f"{where}: the lead times of the start {other} are not those of {first} ({why}); {what}"
+    )

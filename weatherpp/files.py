@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import hashlib
 import os
 import shutil
@@ -72,20 +74,44 @@ def partial_name(path: Path) -> Iterator[Path]:
 def partial_folder(path: Path) -> Iterator[Path]:
     """As :func:`partial_name`, for a folder; one that is there is replaced at the end.
 
-    There is a moment in which neither has the name, as the system knows no exchange of folders.
+    The two exchange their names in one step where the file system can do so, as the local ones of
+    Linux can; elsewhere (NFS, macOS) there is a moment in which neither has the name, and what a
+    kill in it leaves aside is put back by the next call.
     """
     partial, old = (path.with_name(f".{path.name}.{what}") for what in ("part", "old"))
+    if old.is_dir() and not path.exists():
+        old.replace(path)
     for stray in (partial, old):
         shutil.rmtree(stray, ignore_errors=True)
     try:
         partial.mkdir(parents=True)
         yield partial
-        if path.exists():
+        if not path.exists():
+            partial.replace(path)
+        elif not _exchange(partial, path):
             path.replace(old)
-        partial.replace(path)
+            partial.replace(path)
     finally:
         for stray in (partial, old):
             shutil.rmtree(stray, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Give each of two folders the name of the other, in one step; whether that was possible."""
+    # Python has no name for it; see renameat2(2)
+    call = getattr(ctypes.CDLL(None), "renameat2", None)
+    if call is None:
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(call(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
+
+
+@contextmanager
+def in_turn(lock: Path) -> Iterator[None]:
+    """One at a time among all processes; the system frees the lock if the one that has it dies."""
+    with lock.open("a") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
 
 
 def write_whole(path: Path, text: str) -> None:

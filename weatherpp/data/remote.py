@@ -11,15 +11,12 @@ Credentials come from the environment, in the way of the storage's own library: 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import re
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -39,7 +36,7 @@ from weatherpp.data.download import (
     passing,
 )
 from weatherpp.errors import ConfigError, InputError, WeatherppError
-from weatherpp.files import write_whole
+from weatherpp.files import in_turn, write_whole
 from weatherpp.strict import digest
 
 if TYPE_CHECKING:
@@ -185,7 +182,7 @@ class Remote:
         part, begun = _beside(target, "part"), _beside(target, "part.version")
         get = partial(download_ranges, ranges=ranges) if ranges else download
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(_beside(target, "lock")):
+        with in_turn(_beside(target, "lock")):
             if self._cached(name, version, ranges):
                 return  # by another process, meanwhile
             for pauses in range(TRIES):
@@ -311,14 +308,6 @@ def _is_own(error: Exception, part: Path) -> bool:
     return isinstance(error, OSError) and str(error.filename) == str(part)
 
 
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """One download of a file at a time, among all processes."""
-    with lock.open("a") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
-
-
 def is_link(path: Path) -> bool:
     """Whether a file of the cache stands for a Zarr store elsewhere."""
     return path.name.endswith(LINK)
@@ -371,11 +360,17 @@ def _cache() -> Path:
 
 
 def _check_url(url: str) -> None:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise ConfigError(f"{url}: is no URL ({error})") from None
     if parts.scheme not in SCHEMES:
         raise ConfigError(
             f"{url}: URLs of this kind are not read; there are file, {', '.join(SCHEMES)}"
         )
+    if not parts.netloc and parts.scheme != "memory":
+        raise ConfigError(f"{url}: names no server; write for example https://example.org/data")
     if "@" in parts.netloc or parts.query or parts.fragment:
         bare = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         raise ConfigError(

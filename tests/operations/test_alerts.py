@@ -19,6 +19,7 @@ from weatherpp.errors import ConfigError, InputError, LockedError
 from weatherpp.operations.alerts import masked, tell
 from weatherpp.operations.log import Log
 from weatherpp.operations.nightly import run_nightly
+from weatherpp.operations.scoring import Drifts
 from weatherpp.operations.settings import Nightly
 from weatherpp.pipeline.stages import alone
 from weatherpp.strict import validate
@@ -74,18 +75,23 @@ def test_a_fault_is_told(place: Path) -> None:
         "cycles": ["2026-11-10T00"],
         "text": str(outcome.fault),
         "warnings": [],
+        "shadow_warnings": [],
     }
 
 
 def test_drift_is_told_and_a_good_night_is_not(tmp_path: Path) -> None:
     with listening() as (host, hook):
         settings = settings_with(tmp_path, f"http://{host}/")
-        tell(settings, [cycle_at(0)], None, (), Log())
+        tell(settings, [cycle_at(0)], None, Drifts(), Log())
         assert hook.heard == []
-        tell(settings, [cycle_at(0)], None, ["bias 3 against 0"], Log())
-    ((_, _, content),) = hook.heard
+        tell(settings, [cycle_at(0)], None, Drifts(("bias 3 against 0",), ("its",)), Log())
+        tell(settings, [cycle_at(0)], None, Drifts(shadow=("bias 4 against 0",)), Log())
+    (_, _, content), (_, _, other) = hook.heard
     assert (content["state"], content["exit_code"]) == ("drift", 0)
     assert content["warnings"] == ["bias 3 against 0"]
+    assert content["shadow_warnings"] == ["its"]
+    assert (other["state"], other["exit_code"]) == ("shadow-drift", 0)
+    assert (other["warnings"], other["shadow_warnings"]) == ([], ["bias 4 against 0"])
 
 
 def test_a_run_that_could_not_begin_is_told(place: Path) -> None:

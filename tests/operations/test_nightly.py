@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
+import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,7 @@ from night_cases import TARGET, Cycles, contents, cycle_at, settings_of
 from scipy import stats
 
 from weatherpp.data.fields import select
-from weatherpp.errors import ConfigError, InputError, PartialError
+from weatherpp.errors import ConfigError, InputError, PartialError, WeatherppError
 from weatherpp.methods.base import load_model
 from weatherpp.operations import history, registry
 from weatherpp.operations.ledger import Ledger
@@ -292,8 +296,8 @@ def test_drift_is_told_and_the_exit_stays(place: Path, cycles: Cycles) -> None:
         )
     outcome = night(place, 0, 1, drift={"cycles": 2})
     assert outcome.fault is None
-    assert any("bias -" in text for text in outcome.warnings)
-    assert any("CRPS" in text for text in outcome.warnings)
+    assert any("bias -" in text for text in outcome.drifts.own)
+    assert any("CRPS" in text for text in outcome.drifts.own)
     severities = [row["severity"] for row in history.status(place / "work")["faults"]]
     assert set(severities) == {"warning"}
     assert "Drift: z500-48h" in (place / "work/report.html").read_text()
@@ -356,14 +360,111 @@ def test_ledger_learns_again_what_was_scored(place: Path, cycles: Cycles, older:
         pd.testing.assert_frame_equal(ledger.scores(), scores)
 
 
-def test_damaged_ledger_is_one_line(place: Path) -> None:
+def garbage(path: Path) -> None:
+    path.write_bytes(b"no database" * 1000)
+
+
+def cut_in_two(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def of_another_version(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE scores")
+        connection.execute("CREATE TABLE scores (cycle TEXT, target TEXT, value REAL)")
+
+
+@pytest.mark.parametrize("damage", [garbage, cut_in_two, of_another_version])
+def test_an_unfit_ledger_is_set_aside(
+    place: Path, cycles: Cycles, damage: Callable[[Path], None]
+) -> None:
+    """It costs no night; that it happened is a fault, as older scores may be in it alone."""
+    cycles.drop_truth(place, 0)
     night(place, 0)
-    for path in (place / "work").glob("ledger*"):
-        path.unlink()
-    (place / "work/ledger.sqlite").write_bytes(b"no database" * 1000)
-    with pytest.raises(Exception, match=r"ledger\.sqlite.*move it away") as caught:
-        night(place, 0)
-    assert not isinstance(caught.value, ConfigError)
+    work = place / "work"
+    with Ledger(work, there=True) as ledger:
+        scores = ledger.scores()
+    damage(work / "ledger.sqlite")
+    kept = (work / "ledger.sqlite").read_bytes()
+    with pytest.raises(WeatherppError, match="move it away and run again"):
+        history.history(work, "z", None, None)
+    fault = night(place, 1).fault
+    assert fault is not None
+    assert fault.exit_code == 1
+    assert "it is now ledger.sqlite.aside-1" in str(fault)
+    assert (work / "ledger.sqlite.aside-1").read_bytes() == kept
+    assert product_of(place, 1).attrs["cycle"] == "2026-11-02T00"
+    with Ledger(work, there=True) as ledger:
+        pd.testing.assert_frame_equal(ledger.scores(), scores)
+    assert night(place, 1).fault is None
+    damage(work / "ledger.sqlite")
+    assert "it is now ledger.sqlite.aside-2" in str(night(place, 1).fault)
+
+
+def test_a_ledger_of_a_newer_version_is_used(place: Path, cycles: Cycles) -> None:
+    cycles.drop_truth(place, 0)
+    night(place, 0)
+    with closing(sqlite3.connect(place / "work" / "ledger.sqlite")) as connection:
+        for table in ("runs", "cycles", "stages", "inputs", "outputs", "scores", "faults"):
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN new TEXT")
+    assert night(place, 0, 1).fault is None
+    assert len(history.status(place / "work")["cycles"]) == 2
+
+
+def test_a_constant_analysis_is_no_truth(place: Path, cycles: Cycles) -> None:
+    def flat(ds: xr.Dataset) -> xr.Dataset:
+        return ds[["z"]].sel(level=[500]) * 0 + 55000.0
+
+    night(place, 0)
+    path = cycles.drop_truth(place, 0)
+    rewritten(path, lambda ds: flat(ds).assign(z=flat(ds)["z"].assign_attrs(ds["z"].attrs)))
+    fault = night(place, 0).fault
+    assert isinstance(fault, InputError)
+    assert f"{path}: z is the same at all points (55000" in str(fault)
+
+
+def test_a_name_that_is_not_utf8_is_named(place: Path) -> None:
+    folder = place / "drop" / "2026-11-01T00"
+    os.rename(folder / "m4.nc", os.fsencode(folder) + b"/m\xff4.nc")
+    fault = night(place, 0, 1).fault
+    assert isinstance(fault, InputError)
+    assert r"m\xff4.nc: its name is not UTF-8; rename it" in str(fault)
+    assert product_of(place, 1).attrs["cycle"] == "2026-11-02T00"
+
+
+def test_of_very_many_faults_some_are_told(place: Path) -> None:
+    fault = night(place, *range(100, 140)).fault
+    assert isinstance(fault, InputError)
+    assert str(fault).count("no such file") == 20
+    assert str(fault).endswith("; and 20 more, see the log")
+    assert len(history.status(place / "work", 100)["faults"]) == 40
+
+
+def test_folders_are_replaced_while_they_are_looked_at(place: Path) -> None:
+    """The Zarr product and the maps of a night made again have their names all the time."""
+    folder = place / "work" / "cycles" / "2026-11-01T00"
+    watched = [folder / "z500-48h.zarr" / "zarr.json", folder / "maps/z500-48h/maps.json"]
+    changes = {"maps": True, "products": {"format": "zarr"}}
+    assert night(place, 0, **changes).fault is None
+    before = [path.stat().st_ino for path in watched]
+    done, missed = threading.Event(), []
+
+    def look() -> None:
+        while not done.is_set():
+            missed.extend(path.parent for path in watched if not path.parent.is_dir())
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        changes["products"] = {"format": "zarr", "quantiles": [0.25, 0.75]}
+        assert night(place, 0, **changes).fault is None
+    finally:
+        done.set()
+        looking.join()
+    assert missed == []
+    assert all(path.stat().st_ino != was for path, was in zip(watched, before, strict=True))
+    with xr.open_zarr(watched[0].parent, decode_timedelta=True) as ds:
+        assert ds["quantile"].values.tolist() == [0.25, 0.75]
 
 
 def test_a_target_that_fails_leaves_the_others(place: Path) -> None:

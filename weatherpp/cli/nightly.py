@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,6 +32,12 @@ def _settings(recipe: str, overrides: list[str]) -> Nightly:
     from weatherpp.pipeline.run import find_recipe
 
     return load_nightly(find_recipe(recipe), overrides)
+
+
+def _stop(number: int, _: object) -> None:
+    """End in order when told to, as a service manager does, and say so."""
+    os.write(2, b"weatherpp: terminated; run the same command again to go on\n")
+    raise SystemExit(128 + number)
 
 
 @app.command()
@@ -73,6 +81,7 @@ def nightly(
     folder = work or Path(settings.work)
     log = Log(as_json=as_json)
     patient = first is None
+    signal.signal(signal.SIGTERM, _stop)
     outcome = run_nightly(settings, folder, cycles, patient=patient, jobs=jobs, log=log)
     if outcome.fault is not None:
         raise outcome.fault
@@ -192,15 +201,25 @@ def models_list(registry: RegistryArgument) -> None:
 
     Example: weatherpp models list models/z500
     """
-    from weatherpp.errors import ConfigError
+    from weatherpp.errors import ConfigError, InputError
     from weatherpp.operations import registry as registries
 
-    if not registry.is_dir():
-        raise ConfigError(f"{registry}: no such registry folder")
+    found = registries.folders(registry)
+    if not found:
+        raise ConfigError(f"{registry}: no registry folder, or none with a version in it")
+    now, faults = "", []
     try:
-        now = registries.current(registry).name
-    except ConfigError:
-        now = ""
-    for version in registries.versions(registry):
-        mark = "*" if version.name == now else " "
-        typer.echo(f"{mark} {version.name:24} {', '.join(version.models)}")
+        if os.path.lexists(registry / registries.CURRENT):
+            now = registries.current(registry).name
+    except (ConfigError, InputError) as error:
+        faults.append(error)
+    for path in found:
+        mark = "*" if path.name == now else " "
+        try:
+            models = ", ".join(registries.read_version(path).models)
+        except InputError as error:
+            faults.append(error)
+            models = "not whole"
+        typer.echo(f"{mark} {path.name:24} {models}")
+    if faults:
+        raise faults[-1]

@@ -20,6 +20,7 @@ import pandas as pd
 from weatherpp.errors import WeatherppError
 from weatherpp.operations.cycles import cycle_name
 from weatherpp.operations.log import Log
+from weatherpp.operations.scoring import Drifts
 from weatherpp.operations.settings import Nightly
 from weatherpp.recipe import parse_step
 
@@ -28,34 +29,36 @@ def tell(
     settings: Nightly,
     cycles: Sequence[pd.Timestamp],
     fault: BaseException | None,
-    warnings: Sequence[str],
+    drifts: Drifts,
     log: Log,
 ) -> None:
     """Send what went wrong, if anything did and the recipe names a webhook.
 
-    The body is an object with ``job``, ``state`` (``fault`` or ``drift``), ``exit_code``,
-    ``cycles``, ``text``, ``warnings`` and ``at``, the time in UTC.
+    The body is an object with ``job``, ``state`` (``fault``, ``drift``, or ``shadow-drift`` if only
+    versions drift that nobody is shown), ``exit_code``, ``cycles``, ``text``, ``warnings`` and
+    ``shadow_warnings`` (on drift), and ``at``, the time in UTC.
 
     Parameters
     ----------
     settings, cycles
         Of the run.
-    fault, warnings
+    fault, drifts
         What it came to.
     log
         Told if the message could not be sent.
     """
     url = settings.alerts.webhook
-    if url is None or (fault is None and not warnings):
+    if url is None or (fault is None and not drifts.all):
         return
     code = 0 if fault is None else getattr(fault, "exit_code", WeatherppError.exit_code)
     content = {
         "job": settings.name,
-        "state": "drift" if fault is None else "fault",
+        "state": "fault" if fault else "drift" if drifts.own else "shadow-drift",
         "exit_code": code,
         "cycles": [cycle_name(cycle) for cycle in cycles],
         "text": "" if fault is None else " ".join(str(fault).split()),
-        "warnings": list(warnings),
+        "warnings": list(drifts.own),
+        "shadow_warnings": list(drifts.shadow),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     seconds = parse_step(settings.alerts.timeout).total_seconds()

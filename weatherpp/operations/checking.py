@@ -128,6 +128,17 @@ def _check_block(part: xr.DataArray, where: str) -> None:
     if not part.size:
         return
     check_values(part, where)
+    refuse_constant(part, where)
+
+
+def refuse_constant(part: xr.DataArray, where: str) -> None:
+    """Refuse fields that are the same at all points, as no weather is.
+
+    Raises
+    ------
+    InputError
+        One is.
+    """
     points = grid_dims(part)
     if part.name in MAY_BE_CONSTANT or np.prod([part.sizes[dim] for dim in points]) < 2:
         return

@@ -38,7 +38,10 @@ def parse_cycle(text: str, hours: Sequence[int]) -> pd.Timestamp:
     if time != time.floor("h") or time.hour not in hours:
         known = ", ".join(f"{hour:02}" for hour in sorted(hours))
         raise ConfigError(f"'{text}' is no cycle; they start at {known} UTC (cycles in the recipe)")
-    return time.as_unit("ns")
+    try:
+        return time.as_unit("ns")
+    except ValueError:  # beyond what nanoseconds can count
+        raise fault from None
 
 
 def latest_cycle(hours: Sequence[int], now: datetime | None = None) -> pd.Timestamp:

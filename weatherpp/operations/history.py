@@ -35,9 +35,12 @@ def status(work: Path, count: int = 10) -> dict[str, Any]:
 
 def status_text(found: dict[str, Any]) -> str:
     """The same for a terminal."""
-    run = found["run"] or {}
-    ended = "has not ended" if run.get("ended") is None else f"exit code {run['code']}"
-    lines = [f"last run: {run.get('cycles', 'none')}, {ended}"]
+    run = found["run"]
+    if run is None:
+        lines = ["last run: none"]
+    else:
+        ended = "has not ended" if run["ended"] is None else f"exit code {run['code']}"
+        lines = [f"last run: {run['cycles']}, {ended}"]
     lines.append(f"scored until: {found['scored_until'] or 'nothing yet'}")
     for row in found["cycles"]:
         members = "" if row["members"] is None else f"{row['members']:.0f}/{row['expected']:.0f}"
@@ -81,6 +84,7 @@ def history(work: Path, variable: str, level: float | None, lead: float | None) 
     own = main_estimator(own)
     keys = ["cycle", "target", "method", "members", "model", "units"]
     wide = own.pivot_table(index=keys, columns="score", values="value").reset_index()
+    wide = wide.reindex(columns=[*keys, "crps", "error", "squared_error"])  # all NaN: left out
     wide["rmse"] = wide["squared_error"] ** 0.5
     names = {"error": "bias"}
     return wide.rename(columns=names)[[*keys[:5], "crps", "bias", "rmse", "units"]]

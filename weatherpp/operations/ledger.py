@@ -7,17 +7,21 @@ is a record, not the state: whether a stage is done, its marker beside the produ
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import pandas as pd
 
-from weatherpp.errors import InputError, WeatherppError
+from weatherpp.conventions import listed
+from weatherpp.errors import InputError, LockedError, WeatherppError
 from weatherpp.files import file_digest, file_state
 
 NAME = "ledger.sqlite"
@@ -45,6 +49,15 @@ CREATE TABLE IF NOT EXISTS faults (
     id INTEGER PRIMARY KEY, at REAL, cycle TEXT, severity TEXT, code INTEGER, text TEXT);
 """
 
+COLUMNS = (
+    "SELECT tables.name || '.' || columns.name FROM sqlite_master AS tables, "
+    "pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'"
+)
+
+
+class UnfitLedger(WeatherppError):
+    """The file is damaged, or another version of weatherpp made it."""
+
 
 class Ledger:
     """One connection; use it as a context manager.
@@ -54,12 +67,16 @@ class Ledger:
     work
         The work folder.
     there
-        Refuse to make a new one.
+        Refuse to make a new one; only read the one that is there.
 
     Raises
     ------
     InputError
         There is none, if it must be there.
+    UnfitLedger
+        It is damaged.
+    LockedError
+        Another process writes, and does not come to an end.
     WeatherppError
         It cannot be opened or written; with the reason.
     """
@@ -69,7 +86,14 @@ class Ledger:
         if there and not self.path.is_file():
             raise InputError(f"{self.path}: no ledger; run 'weatherpp nightly' first")
         try:
-            self.connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+            self.connection = sqlite3.connect(
+                f"{self.path.absolute().as_uri()}?{self._mode(there)}",
+                timeout=60,
+                isolation_level=None,
+                uri=True,
+            )
+            if there:
+                return
             self.connection.execute("PRAGMA journal_mode=WAL")
             self.connection.execute("PRAGMA synchronous=NORMAL")
             self.connection.executescript(SCHEMA)
@@ -87,10 +111,53 @@ class Ledger:
     ) -> None:
         self.connection.close()
 
+    def _mode(self, reads: bool) -> str:
+        if not reads:
+            return "mode=rwc"
+        # SQLite reads the log only where it may write beside it; where nobody may, nothing changes
+        alone = not os.access(self.path.parent, os.W_OK) and not self._beside("-wal").exists()
+        return "immutable=1" if alone else "mode=ro"
+
+    def _beside(self, suffix: str) -> Path:
+        return self.path.with_name(self.path.name + suffix)
+
     def _fault(self, error: sqlite3.Error) -> WeatherppError:
-        damaged = not isinstance(error, sqlite3.OperationalError)
-        advice = "move it away and run again" if damaged else "check the disk and its permissions"
-        return WeatherppError(f"{self.path}: {error}; {advice}")
+        name = getattr(error, "sqlite_errorname", "")
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return LockedError(
+                f"{self.path}: another process writes to it and does not end ({error}); see who "
+                f"with 'fuser -v {self.path}', and run again"
+            )
+        if not isinstance(error, sqlite3.OperationalError):
+            return UnfitLedger(f"{self.path}: {error}; move it away and run again")
+        if name == "SQLITE_ERROR":  # of a statement, whose tables are others
+            return UnfitLedger(
+                f"{self.path}: {error}; another version of weatherpp made it, move it away and run "
+                "again"
+            )
+        return WeatherppError(f"{self.path}: {error}; check the disk and its permissions")
+
+    def check(self) -> None:
+        """Look at the whole file, and at the columns of its tables.
+
+        Raises
+        ------
+        UnfitLedger
+            It is damaged, or lacks columns.
+        """
+        found = self.table("PRAGMA quick_check(1)")
+        if list(found.iloc[:, 0]) != ["ok"]:
+            text = " ".join(str(found.iloc[0, 0]).split())
+            raise UnfitLedger(f"{self.path}: damaged ({text}); move it away and run again")
+        with closing(sqlite3.connect(":memory:")) as new:
+            new.executescript(SCHEMA)
+            wanted = {name for (name,) in new.execute(COLUMNS)}
+        lacking = sorted(wanted - set(self.table(COLUMNS).iloc[:, 0]))
+        if lacking:
+            raise UnfitLedger(
+                f"{self.path}: lacks {listed(lacking)}; another version of weatherpp made it, move "
+                "it away and run again"
+            )
 
     def _do(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """One transaction."""
@@ -100,6 +167,11 @@ class Ledger:
                 self.connection.executemany(statement, rows)
         except sqlite3.Error as error:
             raise self._fault(error) from None
+
+    def _put(self, table: str, names: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Rows in place of those with the same key; a newer version may know more columns."""
+        marks = ", ".join("?" * len(names.split(",")))
+        self._do(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})", rows)
 
     def table(self, query: str, values: Sequence[Any] = ()) -> pd.DataFrame:
         """Result of a query."""
@@ -131,17 +203,18 @@ class Ledger:
     ) -> None:
         """Note where a cycle stands: ``started``, ``done``, ``partial`` or ``failed``."""
         row = (cycle, state, code, seconds, time.time(), members, expected, text)
-        self._do("INSERT OR REPLACE INTO cycles VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [row])
+        names = "cycle, state, code, seconds, ended, members, expected, text"
+        self._put("cycles", names, [row])
 
     def stage(self, cycle: str, stage: str, state: str, seconds: float | None = None) -> None:
         """Note where a stage stands: ``started`` or ``done``."""
         row = (cycle, stage, state, seconds, time.time())
-        self._do("INSERT OR REPLACE INTO stages VALUES (?, ?, ?, ?, ?)", [row])
+        self._put("stages", "cycle, stage, state, seconds, at", [row])
 
     def outputs(self, cycle: str, stage: str, paths: Iterable[tuple[str, str]]) -> None:
         """Note the hash of what a stage has made."""
         rows = [(cycle, stage, path, sha256) for path, sha256 in paths]
-        self._do("INSERT OR REPLACE INTO outputs VALUES (?, ?, ?, ?)", rows)
+        self._put("outputs", "cycle, stage, path, sha256", rows)
 
     def noted(self, cycle: str, stage: str, paths: Iterable[tuple[str, str]]) -> bool:
         """Whether these very hashes of what a stage has made are noted."""
@@ -168,7 +241,7 @@ class Ledger:
             found.append(file_digest(path))
             new.append((name, cycle, state, found[-1]))
         if new:
-            self._do("INSERT OR REPLACE INTO inputs VALUES (?, ?, ?, ?)", new)
+            self._put("inputs", "path, cycle, state, sha256", new)
         return found
 
     def put_scores(self, rows: pd.DataFrame) -> None:
@@ -177,16 +250,55 @@ class Ledger:
         table = (
             rows[list(SCORE_COLUMNS)].astype(object).where(rows[list(SCORE_COLUMNS)].notna(), None)
         )
-        marks = ", ".join("?" * len(SCORE_COLUMNS))
-        self._do(
-            f"INSERT OR REPLACE INTO scores ({', '.join(SCORE_COLUMNS)}) VALUES ({marks})",
-            table.to_numpy().tolist(),
-        )
+        self._put("scores", ", ".join(SCORE_COLUMNS), table.to_numpy().tolist())
 
     def scores(self, since: str = "") -> pd.DataFrame:
         """All scores of cycles from ``since`` on, in order."""
         order = "ORDER BY cycle, target, method, score, estimator"
-        return self.table(f"SELECT * FROM scores WHERE cycle >= ? {order}", [since])
+        found = self.table(f"SELECT * FROM scores WHERE cycle >= ? {order}", [since])
+        try:
+            return found.astype({"value": float, "level": float, "step_hours": float})
+        except (ValueError, TypeError):
+            raise UnfitLedger(
+                f"{self.path}: a score in it is no number; move it away and run again"
+            ) from None
+
+
+def whole_ledger(work: Path) -> tuple[Ledger, UnfitLedger | None]:
+    """The ledger to write to, and what was wrong with the one before, which is set aside, as a
+    record that is lost must not cost a night. Whoever calls holds the work folder.
+
+    Raises
+    ------
+    WeatherppError
+        There can be none.
+    """
+    try:
+        ledger = Ledger(work)
+        try:
+            ledger.check()
+            ledger.scores()
+        except BaseException:
+            ledger.connection.close()
+            raise
+        return ledger, None
+    except UnfitLedger as error:
+        aside = _set_aside(work / NAME)
+        told = str(error).replace("move it away and run again", f"it is now {aside.name}")
+        return Ledger(work), UnfitLedger(
+            f"{told}, and a new one holds the scores that are in the work folder; those of cycles "
+            "that are gone are in the old one alone"
+        )
+
+
+def _set_aside(path: Path) -> Path:
+    """Rename a database with its log; returns the new name."""
+    number = next(n for n in itertools.count(1) if not Path(f"{path}.aside-{n}").exists())
+    aside = Path(f"{path}.aside-{number}")
+    for suffix in ("-wal", "-shm", ""):  # the log first, as alone it would go with the new one
+        with suppress(FileNotFoundError):
+            Path(f"{path}{suffix}").replace(f"{aside}{suffix}")
+    return aside
 
 
 def main_estimator(scores: pd.DataFrame) -> pd.DataFrame:

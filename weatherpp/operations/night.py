@@ -35,6 +35,7 @@ _SOURCE = {
 FETCHED = "fetched"
 # which of several faults gives the exit code
 ORDER = (1, 2, 3, 4, 5)
+TOLD = 20
 
 
 @dataclass
@@ -160,10 +161,17 @@ class CycleTasks:
         return [(path.relative_to(folder).as_posix(), file_digest(path)) for path in outputs]
 
 
+def in_words(error: Exception) -> str:
+    """Text of an error of any kind."""
+    return str(error) if isinstance(error, WeatherppError) else f"{type(error).__name__}: {error}"
+
+
 def together(faults: Sequence[WeatherppError]) -> WeatherppError | None:
-    """All faults as one, with the exit code of the gravest; None if there is none."""
+    """Faults as one, with the exit code of the gravest; None if there is none. Of very many some
+    are told, as all are in the log and in the ledger."""
     if not faults:
         return None
     gravest = min(faults, key=lambda fault: ORDER.index(fault.exit_code))
-    texts = dict.fromkeys(str(fault) for fault in (gravest, *faults))
-    return type(gravest)("; ".join(texts))
+    texts = list(dict.fromkeys(str(fault) for fault in (gravest, *faults)))
+    more = [f"and {len(texts) - TOLD} more, see the log"] if len(texts) > TOLD else []
+    return type(gravest)("; ".join(texts[:TOLD] + more))

@@ -13,7 +13,7 @@ from weatherpp.operations.cycles import cycle_name
 from weatherpp.operations.ledger import main_estimator
 from weatherpp.operations.maps import WORDS
 from weatherpp.operations.night import CycleTasks, Night
-from weatherpp.operations.scoring import RAW
+from weatherpp.operations.scoring import RAW, by_version
 from weatherpp.recipe import Bootstrap, parse_step
 from weatherpp.report.content import ReportData, Section
 from weatherpp.report.html import write_report
@@ -37,7 +37,7 @@ def write_pages(night: Night, warnings: Sequence[str]) -> None:
     if not cycles:
         return
     since = cycle_name(cycles[-1] - parse_step(night.settings.verify.window))
-    scores = night.ledger.scores(since)
+    scores = by_version(night.ledger.scores(since))
     faults = night.ledger.table(
         "SELECT cycle, state, members, expected, text FROM cycles WHERE cycle >= ? ORDER BY cycle",
         [since],

@@ -14,12 +14,13 @@ import xarray as xr
 from weatherpp import distribution
 from weatherpp.data.fields import select
 from weatherpp.data.join import Layout
-from weatherpp.errors import InputError, LockedError, PartialError, WeatherppError
+from weatherpp.errors import InputError, LockedError, PartialError
 from weatherpp.files import partial_folder, write_whole
 from weatherpp.operations import registry
 from weatherpp.operations.checking import Found, check_cycle, known, refuse_other_dates
+from weatherpp.operations.choosing import Chosen, check_climate, choose
 from weatherpp.operations.cycles import cycle_name
-from weatherpp.operations.night import CycleTasks, Night
+from weatherpp.operations.night import CycleTasks, Night, in_words
 from weatherpp.operations.settings import NightlyProducts, NightlyTarget
 from weatherpp.operations.source import Arrival, lay_out_forecast
 from weatherpp.pipeline.coupling import coupled
@@ -171,13 +172,13 @@ def _target(tasks: CycleTasks, given: _Given, found: Found, target: NightlyTarge
 
 def _predict(
     given: _Given, members: xr.Dataset, version: registry.Version, target: NightlyTarget
-) -> tuple[registry.Chosen, xr.Dataset, xr.DataArray]:
+) -> tuple[Chosen, xr.Dataset, xr.DataArray]:
     """What a version makes of the members that have come, and these members of the field."""
     field = select(members, target.variable, target.level, target.lead).load()
     try:
-        chosen = registry.choose(version, members, len(given.night.settings.members.numbers))
+        chosen = choose(version, members, len(given.night.settings.members.numbers))
         _same_field(chosen, target)
-        registry.check_climate(version, field)
+        check_climate(version, field)
         return chosen, chosen.method.predict(chosen.members).load(), field
     except InputError as error:
         raise InputError(f"{cycle_name(given.cycle)}, {target.name}: {error}") from None
@@ -206,13 +207,11 @@ def _shadow(
             produce,
         )
     except Exception as error:  # a candidate may fail in any way
-        told = (
-            str(error) if isinstance(error, WeatherppError) else f"{type(error).__name__}: {error}"
-        )
+        told = in_words(error)
         night.warn(tasks.cycle, f"{target.name}: shadow {version} was not run: {told}")
 
 
-def _same_field(chosen: registry.Chosen, target: NightlyTarget) -> None:
+def _same_field(chosen: Chosen, target: NightlyTarget) -> None:
     own = chosen.method.target
     same = (own.variable, own.level, own.lead) == (target.variable, target.level, target.lead)
     if not same:
@@ -267,7 +266,7 @@ def _about(dist: xr.Dataset) -> dict[str, object]:
     return {key: dist.attrs[key] for key in ("variable", "target") if key in dist.attrs}
 
 
-def _attributes(cycle: pd.Timestamp, chosen: registry.Chosen, found: Found) -> dict[str, object]:
+def _attributes(cycle: pd.Timestamp, chosen: Chosen, found: Found) -> dict[str, object]:
     """Where a product is from, and what it lacks."""
     used = [int(number) for number in chosen.members["number"].values]
     attrs: dict[str, object] = {

@@ -11,29 +11,26 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
-import xarray as xr
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from weatherpp.conventions import listed
 from weatherpp.data.archive import Archive
 from weatherpp.data.fields import select
 from weatherpp.errors import ConfigError, InputError
-from weatherpp.files import write_whole
+from weatherpp.files import in_turn, write_whole
 from weatherpp.methods.base import Method, load_model, read_card
-from weatherpp.pipeline.products import members_for
-from weatherpp.strict import Label, digest
+from weatherpp.strict import Label, Strict, digest
 
 VERSION = "version.json"
 CURRENT = "current"
 HISTORY = "history.json"
-FAR = 5.0
-"""Standard deviations, over dates and places: no weather, but other units."""
 NOTED = ("crps", "rmse", "bias", "spread_skill")
 
 
@@ -65,17 +62,6 @@ class Version:
     climate: Mapping[str, float]
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """A model with the members that it is given."""
-
-    version: Version
-    name: str
-    method: Method
-    digest: str
-    members: xr.Dataset
-
-
 def add(registry: Path, version: str, models: Sequence[Path], use_it: bool = False) -> Version:
     """Copy fitted models into a registry as a new version.
 
@@ -98,12 +84,35 @@ def add(registry: Path, version: str, models: Sequence[Path], use_it: bool = Fal
     InputError
         A model folder is damaged.
     """
+    if not _is_name(version):
+        raise ConfigError(f"--version {version}: letters, digits, dot, dash and underscore")
+    with _held(registry):
+        added = _add(registry, version, models)
+        if use_it:
+            _use(registry, version)
+    return added
+
+
+def _is_name(version: str) -> bool:
     try:
         TypeAdapter(Label).validate_python(version)
     except ValidationError:
-        raise ConfigError(
-            f"--version {version}: letters, digits, dot, dash and underscore"
-        ) from None
+        return False
+    return True
+
+
+@contextmanager
+def _held(registry: Path) -> Iterator[None]:
+    """One change of a registry at a time."""
+    try:
+        registry.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{registry}: cannot be a registry ({error.strerror})") from None
+    with in_turn(registry / ".lock"):
+        yield
+
+
+def _add(registry: Path, version: str, models: Sequence[Path]) -> Version:
     path = registry / "versions" / version
     if path.exists():
         raise ConfigError(f"{path}: this version is there already; give the new one another name")
@@ -129,10 +138,7 @@ def add(registry: Path, version: str, models: Sequence[Path], use_it: bool = Fal
     content = {"models": names, "scores": noted, "digests": digests, "climate": climate}
     write_whole(partial / VERSION, json.dumps(content, indent=1, sort_keys=True) + "\n")
     partial.replace(path)
-    found = read_version(path)
-    if use_it:
-        use(registry, version)
-    return found
+    return read_version(path)
 
 
 def _scores(model: Path) -> dict[str, float]:
@@ -160,32 +166,6 @@ def _climate(model: Path) -> dict[str, float]:
     return {"mean": float(field.mean()), "std": float(field.std())}
 
 
-def check_climate(version: Version, field: xr.DataArray) -> None:
-    """Refuse a forecast that has nothing to do with those that a version was fitted on.
-
-    Parameters
-    ----------
-    version
-        Of the models of the field.
-    field
-        Its members, in memory.
-
-    Raises
-    ------
-    InputError
-        Its mean is further from theirs than :data:`FAR` of their standard deviations.
-    """
-    if not version.climate:
-        return
-    now, mean, std = float(field.mean()), version.climate["mean"], version.climate["std"]
-    if abs(now - mean) > FAR * std:
-        raise InputError(
-            f"{field.name} is {now:.4g} in the mean, far from the {mean:.4g} (standard deviation "
-            f"{std:.3g}) of the forecasts that {version.path} was fitted on; other units, or "
-            "another field?"
-        )
-
-
 def use(registry: Path, version: str) -> None:
     """Make a version the current one, in one step; also the way back to an older one.
 
@@ -196,6 +176,12 @@ def use(registry: Path, version: str) -> None:
     InputError
         A model in it is damaged.
     """
+    named(registry, version)
+    with _held(registry):
+        _use(registry, version)
+
+
+def _use(registry: Path, version: str) -> None:
     before = _past(registry)
     _switch(registry, version)
     write_whole(registry / HISTORY, json.dumps([*before, version]) + "\n")
@@ -211,6 +197,12 @@ def roll_back(registry: Path) -> str:
     InputError
         A model in it is damaged.
     """
+    current(registry)  # or a folder would be made for the lock
+    with _held(registry):
+        return _roll_back(registry)
+
+
+def _roll_back(registry: Path) -> str:
     before, now = _past(registry), current(registry).name
     # the history is written after the switch, so that a kill between the two leaves it one behind
     at = len(before) - 1 - before[::-1].index(now) if now in before else len(before)
@@ -236,11 +228,21 @@ def _switch(registry: Path, version: str) -> None:
     """Point at a version, all of whose models are whole."""
     found = named(registry, version)
     for name in found.models:
-        _load(found, name)
+        load(found, name)
+    now = registry / CURRENT
+    if now.is_dir() and not now.is_symlink():
+        raise _no_link(now)
     link = registry / f".{CURRENT}.part"
     link.unlink(missing_ok=True)
     link.symlink_to(Path("versions") / version)
-    os.replace(link, registry / CURRENT)
+    os.replace(link, now)
+
+
+def _no_link(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path}: is a folder and no link, as in a copy that followed its links; remove it, then "
+        f"'weatherpp models use {path.parent} VERSION'"
+    )
 
 
 def named(registry: Path, version: str) -> Version:
@@ -252,13 +254,13 @@ def named(registry: Path, version: str) -> Version:
         There is no such version.
     """
     path = registry / "versions" / version
-    if not (path / VERSION).is_file():
+    if not _is_name(version) or not (path / VERSION).is_file():
         known = listed(found.name for found in versions(registry))
         raise ConfigError(f"{registry}: no version '{version}'; there are {known}")
     return read_version(path)
 
 
-def _load(version: Version, name: str) -> tuple[Method, dict[str, Any]]:
+def load(version: Version, name: str) -> tuple[Method, dict[str, Any]]:
     """A model and its ``model.json``, as it was added.
 
     Raises
@@ -275,9 +277,20 @@ def _load(version: Version, name: str) -> tuple[Method, dict[str, Any]]:
     return method, card
 
 
+def folders(registry: Path) -> list[Path]:
+    """Folders of all versions, by name, whole or not; none of one that is just being added."""
+    return [path for path in sorted(registry.glob("versions/*")) if _is_name(path.name)]
+
+
 def versions(registry: Path) -> list[Version]:
-    """All whole versions, by name."""
-    return [read_version(path.parent) for path in sorted(registry.glob(f"versions/*/{VERSION}"))]
+    """All versions, by name.
+
+    Raises
+    ------
+    InputError
+        One is damaged.
+    """
+    return [read_version(path) for path in folders(registry) if (path / VERSION).is_file()]
 
 
 def current(registry: Path) -> Version:
@@ -289,12 +302,30 @@ def current(registry: Path) -> Version:
         There is none.
     """
     link = registry / CURRENT
-    if not link.is_dir():
+    if link.is_dir() and not link.is_symlink():
+        raise _no_link(link)
+    if not link.is_symlink():
         raise ConfigError(
             f"{registry}: no current model; add one with 'weatherpp models add {registry} MODEL "
             "--version NAME --use'"
         )
-    return read_version(link.resolve())
+    there = os.readlink(link)
+    path = registry / "versions" / Path(there).name
+    if not (path.is_dir() and link.is_dir() and path.samefile(link)):
+        raise ConfigError(
+            f"{link}: leads to {there}, which is no version of this registry; set it right with "
+            f"'weatherpp models use {registry} VERSION'"
+        )
+    return read_version(path)
+
+
+class _Content(Strict):
+    """What stands in ``version.json``."""
+
+    models: tuple[Annotated[str, Field(pattern="^[^/]+$")], ...] = Field(min_length=1)
+    scores: dict[str, dict[str, float]]
+    digests: dict[str, str]
+    climate: dict[str, float]
 
 
 def read_version(path: Path) -> Version:
@@ -306,59 +337,17 @@ def read_version(path: Path) -> Version:
         It is not whole.
     """
     try:
-        content: dict[str, Any] = json.loads((path / VERSION).read_text(encoding="utf-8"))
-        names, scores = tuple(map(str, content["models"])), dict(content["scores"])
-        digests, climate = dict(content["digests"]), dict(content["climate"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{path}: not a whole version of a registry; add it again") from None
-    return Version(path.name, path, names, scores, digests, climate)
+        content = _Content.model_validate_json((path / VERSION).read_bytes())
+    except (OSError, ValidationError):
+        raise InputError(
+            f"{path}: not a whole version of a registry; remove it and add it again"
+        ) from None
+    return Version(
+        path.name, path, content.models, content.scores, content.digests, content.climate
+    )
 
 
 def identity(version: Version) -> str:
     """Hash of all models of a version, by their names and contents."""
     cards = [str(read_card(version.path / name)["digest"]) for name in version.models]
     return digest(version.name, list(version.models), cards)
-
-
-def choose(version: Version, forecast: xr.Dataset, expected: int) -> Chosen:
-    """The model for the members that have come.
-
-    The preferred one if it takes them; with fewer members than expected else the one that was
-    fitted on the most members that there are.
-
-    Parameters
-    ----------
-    version
-        Of the models of one field.
-    forecast
-        Canonical forecast with the members that have come.
-    expected
-        How many there should be.
-
-    Raises
-    ------
-    InputError
-        No model takes so few members; what the preferred one says.
-    """
-    there = forecast.sizes["number"]
-    candidates: list[Chosen] = []
-    faults: list[InputError] = []
-    for name in version.models if there < expected else version.models[:1]:
-        folder = version.path / name
-        method, card = _load(version, name)
-        if method.needs_recent:
-            raise ConfigError(
-                f"{folder}: method {method.name} needs recent forecasts, which the nightly job "
-                "does not keep; take another method"
-            )
-        try:
-            given = members_for(method, card, forecast, folder, fewer=True)
-        except InputError as error:
-            faults.append(error)
-            continue
-        candidates.append(Chosen(version, name, method, str(card["digest"]), given))
-        if name == version.models[0]:
-            break
-    if not candidates:
-        raise faults[0]
-    return max(candidates, key=lambda each: each.members.sizes["number"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,11 +14,12 @@ import xarray as xr
 from weatherpp import distribution
 from weatherpp.conventions import has_gaps
 from weatherpp.data.matching import truth_for
-from weatherpp.errors import InputError
+from weatherpp.errors import InputError, WeatherppError
 from weatherpp.operations import registry
+from weatherpp.operations.checking import refuse_constant
 from weatherpp.operations.cycles import cycle_name
 from weatherpp.operations.ledger import SCORE_COLUMNS, main_estimator
-from weatherpp.operations.night import CycleTasks, Night
+from weatherpp.operations.night import CycleTasks, Night, in_words
 from weatherpp.operations.producing import read
 from weatherpp.operations.settings import NightlyTarget
 from weatherpp.operations.source import Arrival, read_analysis
@@ -60,9 +63,14 @@ def _score(tasks: CycleTasks, cycle: pd.Timestamp, target: NightlyTarget) -> Non
     ours = {OWN: product, RAW: night.raw(cycle, target)}
     _score_some(tasks, target, arrival, ours, f"product/{target.name}", path)
     made = f"shadow/{target.name}"
-    if tasks.run.result(made) is not None and shadow.exists():
+    if tasks.run.result(made) is None or not shadow.exists():
+        return
+    try:
         path = path.parent / "shadow" / path.name
         _score_some(tasks, target, arrival, {SHADOW: shadow}, made, path)
+    except Exception as error:  # as when it is run: the forecast is left alone
+        told = in_words(error)
+        night.warn(tasks.cycle, f"{target.name}: shadow was not scored: {told}")
 
 
 def _score_some(
@@ -125,6 +133,7 @@ def scores_of(
     try:
         analysis = read_analysis(night.settings.source, arrival)
         truth = truth_for(analysis, target, times, distribution.pattern(first)).load()
+        refuse_constant(truth, where)
     except InputError as error:
         raise InputError(f"{where}: {str(error).removeprefix(f'{where}: ')}") from None
     fields = (truth, *(da for ds in products.values() for da in ds.data_vars.values()))
@@ -148,22 +157,54 @@ def scores_of(
     return found[list(SCORE_COLUMNS)]
 
 
-def watch(night: Night) -> list[str]:
-    """Warnings on drift, one for each target and kind; empty if all is as it was."""
-    limits = night.settings.drift
+class Drifts(NamedTuple):
+    """What drifts, in words: of the current versions, and of those that run as shadows."""
+
+    own: tuple[str, ...] = ()
+    shadow: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Both."""
+        return self.own + self.shadow
+
+
+def watch(night: Night) -> Drifts:
+    """What is no longer as it was, for each target and kind of number; a version is held against
+    what is noted with it, on the cycles that it made itself."""
     scores = night.ledger.scores()
-    warnings: list[str] = []
+    own: list[str] = []
+    shadow: list[str] = []
     for target in night.settings.targets:
-        own = scores[(scores["target"] == target.name) & (scores["method"] == OWN)]
-        last = sorted(own["cycle"].unique())[-limits.cycles :]
-        if len(last) < limits.cycles:
+        rows = scores[scores["target"] == target.name]
+        with night.collecting(""):
+            version = registry.current(Path(target.models))
+            own += _watch(night, rows[rows["method"] == OWN], version, target.name)
+        if target.shadow is None:
             continue
-        version = registry.current(Path(target.models))
-        noted = version.scores.get(version.models[0], {}) if version.models else {}
-        recent = own[own["cycle"].isin(last)]
-        text = f"{target.name}, cycles {last[0]} to {last[-1]}"
-        warnings += [f"{text}: {fault}" for fault in _drift(night, recent, dict(noted))]
-    return warnings
+        with suppress(WeatherppError):  # which was told when it was to be run
+            version = registry.named(Path(target.models), target.shadow)
+            name = f"{target.name}, shadow {version.name}"
+            shadow += _watch(night, rows[rows["method"] == SHADOW], version, name)
+    return Drifts(tuple(own), tuple(shadow))
+
+
+def _watch(night: Night, rows: pd.DataFrame, version: registry.Version, name: str) -> list[str]:
+    made = rows[rows["model"].str.startswith(f"{version.name}/")]
+    last = sorted(made["cycle"].unique())[-night.settings.drift.cycles :]
+    if len(last) < night.settings.drift.cycles:
+        return []
+    noted = dict(version.scores.get(version.models[0], {}))
+    text = f"{name}, cycles {last[0]} to {last[-1]}"
+    return [f"{text}: {fault}" for fault in _drift(night, made[made["cycle"].isin(last)], noted)]
+
+
+def by_version(scores: pd.DataFrame) -> pd.DataFrame:
+    """Scores with the version in the name of a shadow's method, as several may have run so."""
+    version = scores["model"].str.split("/").str[0]
+    return scores.assign(
+        method=scores["method"].where(scores["method"] != SHADOW, SHADOW + " " + version)
+    )
 
 
 def numbers_of(recent: pd.DataFrame) -> dict[str, float]:

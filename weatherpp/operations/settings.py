@@ -84,6 +84,12 @@ class DropSource(Strict):
                     raise ValueError(
                         f"{name}: '{pattern}' must tell its time as {{{field}:%Y%m%dT%H}}"
                     )
+                other = re.search(r"[{}]", STEP.sub("", FIELD.sub("", pattern)))
+                if other:
+                    raise ValueError(
+                        f"{name}: '{pattern}' has braces that are neither {{{field}:...}} nor "
+                        "{step}"
+                    )
                 if STEP.search(pattern) and not self.steps:
                     raise ValueError(f"steps: say for which hours {{step}} stands in '{pattern}'")
         Files(forecast=self.names("forecast", pd.Timestamp(0)))
@@ -131,10 +137,13 @@ class DropSource(Strict):
         return [STEP.sub(format(step, found[1] or ""), pattern) for step in self.steps]
 
 
+MemberNumber = Annotated[int, Field(ge=0, lt=10_000)]
+
+
 class Members(Strict):
     """Numbers of the first and the last member, and the least number to go on with."""
 
-    expected: tuple[int, int]
+    expected: tuple[MemberNumber, MemberNumber]
     minimum: int = Field(default=2, ge=1)
 
     @model_validator(mode="after")
@@ -161,6 +170,12 @@ class NightlyTarget(Target):
     models: str
     shadow: Label | None = None
     thresholds: tuple[Finite, ...] = ()
+
+    @model_validator(mode="after")
+    def _different_thresholds(self) -> NightlyTarget:
+        if len(set(self.thresholds)) < len(self.thresholds):
+            raise ValueError("thresholds: one stands twice")
+        return self
 
     @property
     def field(self) -> Target:

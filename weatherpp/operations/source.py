@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -112,11 +113,21 @@ class Drop:
         whole: list[Path] = []
         growing: list[Path] = []
         for path in found:
+            _refuse_odd(path)
             state = file_state(path)
             newest = max((changed for _, changed in state), default=0) / 1e9
             rests = at_rest(path, state, newest, seen, self.settle)
             (whole if rests and state else growing).append(path)
         return Arrival(root, tuple(whole), tuple(growing))
+
+
+def _refuse_odd(path: Path) -> None:
+    """Refuse a name that cannot be written down."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode(errors="backslashreplace")
+        raise InputError(f"{shown}: its name is not UTF-8; rename it") from None
 
 
 def at_rest(path: Path, state: object, newest: float, seen: Seen, settle: float) -> bool:

@@ -15,7 +15,7 @@ from weatherpp.files import write_whole
 from weatherpp.operations.cycles import cycle_name
 from weatherpp.operations.fetch import Server
 from weatherpp.operations.night import Night
-from weatherpp.operations.scoring import numbers_of
+from weatherpp.operations.scoring import Drifts, by_version, numbers_of
 from weatherpp.recipe import parse_step
 
 GONE = ".old"
@@ -62,7 +62,7 @@ def _forget_fetched(
         source.forget("analysis", valid)
 
 
-def write_metrics(night: Night, code: int, warnings: list[str], started: float) -> None:
+def write_metrics(night: Night, code: int, drifts: Drifts, started: float) -> None:
     """The text file for Prometheus' node exporter, if the recipe asks for one.
 
     Raises
@@ -75,19 +75,21 @@ def write_metrics(night: Night, code: int, warnings: list[str], started: float) 
         return
     path = Path(name)
     try:
-        write_whole(path, metrics(night, code, warnings, started))
+        write_whole(path, metrics(night, code, drifts, started))
     except OSError as error:
         raise WeatherppError(f"{path}: cannot be written ({error.strerror})") from None
 
 
-def metrics(night: Night, code: int, warnings: list[str], started: float) -> str:
+def metrics(night: Night, code: int, drifts: Drifts, started: float) -> str:
     """Text in the exposition format of Prometheus."""
     job = {"job_name": night.settings.name}
     lines = _metric("exit_code", "Exit code of the last run.", [(job, code)])
     now = time.time()
     lines += _metric("run_seconds", "Duration of the last run.", [(job, now - started)])
     lines += _metric("run_timestamp_seconds", "End of the last run.", [(job, now)])
-    lines += _metric("drift_warnings", "Drift warnings of the last run.", [(job, len(warnings))])
+    lines += _metric("drift_warnings", "Drift warnings of the last run.", [(job, len(drifts.own))])
+    told = "The same of versions that run as shadows."
+    lines += _metric("shadow_drift_warnings", told, [(job, len(drifts.shadow))])
     cycles = night.ledger.table("SELECT * FROM cycles ORDER BY cycle")
     made = cycles[cycles["state"].isin(["done", "partial"])]
     if len(made):
@@ -95,7 +97,7 @@ def metrics(night: Night, code: int, warnings: list[str], started: float) -> str
         at = pd.Timestamp(str(last["cycle"]).replace("T", " ") + ":00", tz="UTC").timestamp()
         lines += _metric("last_cycle_timestamp_seconds", "Newest cycle made.", [(job, at)])
         lines += _metric("last_cycle_members", "Its members.", [(job, float(last["members"]))])
-    scored = night.ledger.scores()
+    scored = by_version(night.ledger.scores())
     rows = []
     for (target, method), part in scored.groupby(["target", "method"]):
         newest = sorted(part["cycle"].unique())[-night.settings.drift.cycles :]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from weatherpp.errors import LockedError
+from weatherpp.errors import ConfigError, LockedError
 from weatherpp.files import file_digest, write_whole
 from weatherpp.pipeline.stages import RunFolder
 
@@ -150,3 +150,12 @@ def test_lock_refuses_a_second_run_and_dies_with_its_holder(tmp_path: Path) -> N
         except LockedError:
             if time.monotonic() > deadline:
                 raise
+
+
+def test_a_folder_that_cannot_be_locked_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".lock").mkdir()  # cannot be opened for writing, whoever asks
+    with (
+        pytest.raises(ConfigError, match=r"\.lock: cannot be written .*--run-dir"),
+        RunFolder(tmp_path).locked(),
+    ):
+        pytest.fail("not locked")

@@ -15,10 +15,10 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import weatherpp
 from weatherpp.errors import ConfigError, LockedError
@@ -81,16 +81,31 @@ def alone(folder: Path, option: str) -> Iterator[None]:
     ------
     LockedError
         Another run holds it.
+    ConfigError
+        Nothing can be written there, as in a folder that may only be read.
     """
-    with (folder / ".lock").open("a") as stream:
+    with _lock_file(folder / ".lock", option):
+        yield
+
+
+def _lock_file(path: Path, option: str) -> IO[str]:
+    """The file, open and locked."""
+    with ExitStack() as closing:
         try:
+            stream = closing.enter_context(path.open("a"))
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LockedError(
-                f"{folder}: another run is at work in this folder; wait for it to end, "
+                f"{path.parent}: another run is at work in this folder; wait for it to end, "
                 f"or use another one with {option}"
             ) from None
-        yield
+        except OSError as error:
+            raise ConfigError(
+                f"{path}: cannot be written ({error.strerror}), so no run can work in this folder; "
+                f"make it writable, or use another one with {option}"
+            ) from None
+        closing.pop_all()
+        return stream
 
 
 class RunFolder:

@@ -36,6 +36,7 @@ class Sample(Strict):
         ({"rate": float("nan")}, "rate: must be a finite number, found nan"),
         ({"count": "many"}, "count: expected a whole number, found 'many'"),
         ({"inner": None}, "inner: expected 'key: value' lines ({} for none), found nothing"),
+        ({"inner": 5}, "inner: expected 'key: value' lines, found 5"),
         ({"variables": {"t2m": None}}, "variables.t2m: expected text, found nothing"),
         ({"flag": 7}, "flag: expected true or false, found 7"),
         ({"cuont": 1}, "unknown key 'cuont'; did you mean 'count'?"),

@@ -102,6 +102,7 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
     return [model for arg in get_args(annotation) for model in _models_in(arg)]
 
 
+LINES = "'key: value' lines"
 _EXPECTED = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
@@ -114,9 +115,9 @@ _EXPECTED = {
     "bool_parsing": "true or false",
     "tuple_type": "a list",
     "list_type": "a list",
-    "dict_type": "'key: value' lines ({} for none)",
-    "model_type": "'key: value' lines ({} for none)",
-    "model_attributes_type": "'key: value' lines ({} for none)",
+    "dict_type": LINES,
+    "model_type": LINES,
+    "model_attributes_type": LINES,
 }
 _REFUSED = {
     "missing": "is missing",
@@ -180,6 +181,8 @@ def fault_line(error: ValidationError, data: Any) -> str:
         wanted = list(dict.fromkeys(filter(None, map(_wanted, same))))
         if "a number" in wanted:
             wanted = [each for each in wanted if each != "a whole number"]
+        if first["input"] is None:  # a key with nothing behind it
+            wanted = [f"{each} ({{}} for none)" if each == LINES else each for each in wanted]
         text = f"expected {' or '.join(wanted)}, found {_shown(first['input'])}"
     else:
         text = _refusal(first)
@@ -214,7 +217,7 @@ def validate(model: type[Model], data: Any, where: str) -> Model:
         With one line naming the place (``where``), the key, the fault and the remedy.
     """
     if not isinstance(data, Mapping):
-        raise ConfigError(f"{where}: expected 'key: value' lines, found {_shown(data)}")
+        raise ConfigError(f"{where}: expected {LINES}, found {_shown(data)}")
     try:
         return model.model_validate(dict(data))
     except ValidationError as error:

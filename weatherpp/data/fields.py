@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,7 +37,8 @@ def select(
     Returns
     -------
     DataArray without the dimensions ``level`` and (if given) ``step``, which go to its
-    attributes of the same names. ``valid_time`` stays as a coordinate.
+    attributes of the same names. ``valid_time`` stays as a coordinate. Its type is that of the
+    data, unless means would lose digits in it, see :func:`real`.
 
     Raises
     ------
@@ -47,6 +49,8 @@ def select(
         names = ", ".join(sorted(map(str, ds.data_vars))) or "no variables"
         raise InputError(f"no variable {variable} in the data; there are {names}")
     da = ds[variable].assign_attrs()  # attributes of its own, to be changed below
+    if da.dtype != real(da.dtype):
+        da = da.astype(real(da.dtype))
     if "level" in da.dims:
         there = [int(value) for value in exists_on(da, "levels")]
         if level is None or level not in there or level not in da["level"].values:
@@ -140,10 +144,16 @@ def combinations(
     return (fixed + rest for rest in itertools.combinations(pool, count - len(fixed)))
 
 
+def real(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Type in which means and spreads of values of a type are kept: the same for float32 and
+    float64, float32 for what fits into it, float64 else. A mean of whole numbers is none."""
+    return np.promote_types(dtype, np.float32)
+
+
 def ensemble_mean(da: xr.DataArray) -> xr.DataArray:
-    """Mean over ``number``, summed in float64, in the type of ``da``."""
+    """Mean over ``number``, summed in float64, in the type of ``da`` by :func:`real`."""
     _needs_members(da, 1)
-    return da.mean("number", keep_attrs=True, dtype="float64", skipna=False).astype(da.dtype)
+    return da.mean("number", keep_attrs=True, dtype="float64", skipna=False).astype(real(da.dtype))
 
 
 def ensemble_spread(da: xr.DataArray) -> xr.DataArray:
@@ -156,7 +166,7 @@ def ensemble_spread(da: xr.DataArray) -> xr.DataArray:
     """
     _needs_members(da, 2)
     wide = da.astype("float64")
-    return wide.std("number", ddof=1, keep_attrs=True, skipna=False).astype(da.dtype)
+    return wide.std("number", ddof=1, keep_attrs=True, skipna=False).astype(real(da.dtype))
 
 
 def _needs_members(da: xr.DataArray, least: int) -> None:

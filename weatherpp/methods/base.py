@@ -25,6 +25,7 @@ from weatherpp.methods.recent import Recent
 from weatherpp.recipe import Target, Tracking
 from weatherpp.strict import Strict, digest, validate
 
+FORMAT = 1  # of model folders; a folder that tells none has the first
 Progress = Callable[[str, float, float], None]
 
 
@@ -162,6 +163,7 @@ class Method(ABC):
         """Write the model folder: parameters, model card, and ``model.json``, which is last."""
         folder.mkdir(parents=True, exist_ok=True)
         content = {
+            "format": FORMAT,
             "method": self.name,
             "target": self.target.model_dump(mode="json"),
             "settings": self.settings.model_dump(mode="json"),
@@ -227,15 +229,28 @@ def read_card(folder: Path) -> dict[str, Any]:
         content = json.loads((folder / "model.json").read_text(encoding="utf-8"))
         if isinstance(content, dict):
             without = {key: value for key, value in content.items() if key != "digest"}
-            if content.get("digest") == digest(without):
-                return content
-            raise InputError(
-                f"{folder / 'model.json'}: is not what was fitted; fit or copy the model again"
-            )
+            if content.get("digest") != digest(without):
+                raise InputError(
+                    f"{folder / 'model.json'}: is not what was fitted; fit or copy the model again"
+                )
+            _check_format(folder, content)
+            return content
         reason = "model.json is no table"
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-    raise InputError(f"{folder}: not a model folder ({reason})")
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except (ValueError, RecursionError):
+        reason = "model.json is no JSON"
+    raise InputError(f"{folder}: not a model folder ({reason}); fit or copy the model again")
+
+
+def _check_format(folder: Path, content: Mapping[str, Any]) -> None:
+    found = content.get("format", FORMAT)
+    if found != FORMAT:
+        raise InputError(
+            f"{folder}: a model folder of format {found}, written by weatherpp "
+            f"{content.get('weatherpp', 'of another version')}; this one reads format {FORMAT}, so "
+            "take that version or fit the model again"
+        )
 
 
 def _check_files(folder: Path, card: dict[str, Any]) -> None:
@@ -260,9 +275,17 @@ def load_model(folder: str | Path) -> Method:
     content = read_card(folder)
     _check_files(folder, content)
     try:
-        target = Target.model_validate(content["target"])
+        target = validate(Target, content["target"], "target")
         method = method_class(content["method"])(target, content["settings"])
         method._load(folder, content["parameters"])
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{folder}: not a whole model folder ({error})") from None
-    return method
+    except InputError:  # of a model inside, which names itself
+        raise
+    except KeyError as error:
+        reason = f"{error} is missing"
+    except (ConfigError, OSError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+    else:
+        return method
+    raise InputError(
+        f"{folder}: not a model that this version of weatherpp can use ({reason}); fit it again"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from weatherpp import distribution
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.methods.base import FitData, load_model, method_class
 from weatherpp.recipe import Target
+from weatherpp.strict import digest
 from weatherpp.verify import scores
 
 TARGET = Target(variable="t", level=500, step="48h")
@@ -237,6 +239,48 @@ def test_not_fitted_and_wrong_settings(data) -> None:
         method_class("emos")(TARGET).predict(data.forecast)
     with pytest.raises(ConfigError, match="did you mean 'scope'"):
         method_class("emos")(TARGET, {"scop": "local"})
+
+
+def edited(folder: Path, **changes: object) -> None:
+    """Change entries of a model's card and give it the hash of its new content."""
+    card = folder / "model.json"
+    content = {**json.loads(card.read_text()), **changes}
+    del content["digest"]
+    card.write_text(json.dumps({**content, "digest": digest(content)}))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": 2}, r"a model folder of format 2, written by weatherpp 9\.9; this one reads "),
+        ({"target": {"variable": "t", "step": "x"}}, r"target: step: 'x' is not a lead time"),
+        ({"target": {"variable": "t", "height": 2}}, r"target: unknown key 'height'"),
+        ({"target": None}, r"target: expected 'key: value' lines, found nothing"),
+        ({"settings": {"least_dates": 0}}, r"method bias: least_dates: must be 2 or more"),
+        ({"method": "newer"}, r"no method 'newer'"),
+    ],
+)
+def test_a_card_of_another_version_is_told_in_words(data, tmp_path: Path, change, said) -> None:
+    fitted("bias", data).save(tmp_path, {"weatherpp": "9.9"})
+    edited(tmp_path, **change)
+    with pytest.raises(InputError, match=said) as caught:
+        load_model(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path}: ")
+
+
+@pytest.mark.parametrize("content", [b"\x80\x04K\x01.", b"", b"[" * 100_000, b"[]"])
+def test_a_card_that_is_none_is_told(data, tmp_path: Path, content: bytes) -> None:
+    fitted("bias", data).save(tmp_path, {})
+    (tmp_path / "model.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"not a model folder \(model\.json is no (JSON|table)\)"):
+        load_model(tmp_path)
+
+
+def test_infinite_values_are_not_called_missing(data) -> None:
+    truth = data.truth.copy(deep=True)
+    truth[3, 1, 1] = np.inf
+    with pytest.raises(InputError, match=r"1 of 1920 training values are infinite, first on"):
+        fitted("bias", replace(data, truth=truth))
 
 
 def test_damaged_model_folder(data, tmp_path: Path) -> None:

@@ -151,8 +151,9 @@ def complete(field: xr.DataArray, what: str) -> xr.DataArray:
         by_date = bad.any([dim for dim in bad.dims if dim != "time"])
         first = pd.Timestamp(field["time"].values[by_date.values][0])
         name = f" of {field.name}" if field.name else ""
+        kind = "missing" if np.isnan(field.values[bad.values]).any() else "infinite"
         raise InputError(
-            f"{what}{name}: {int(bad.sum())} of {field.size} training values are missing, first on "
+            f"{what}{name}: {int(bad.sum())} of {field.size} training values are {kind}, first on "
             f"{first:%Y-%m-%d %H:%M} UTC; leave such dates or points out, or fill them"
         )
     return field

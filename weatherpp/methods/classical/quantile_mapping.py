@@ -18,6 +18,7 @@ Zhao, T. et al. (2017), J. Climate 30, 3185-3196 (that it gives no reliability).
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -73,7 +74,9 @@ class QuantileMapping(ParameterMethod):
         levels = (np.arange(self.settings.levels) + 0.5) / self.settings.levels
 
         def quantiles(field: xr.DataArray, over: list[str]) -> xr.DataArray:
-            own = field.quantile(levels, over, skipna=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # points without any value
+                own = field.quantile(levels, over, skipna=True)
             return own.where(~few, field.quantile(levels, skipna=True))
 
         forecast = quantiles(members, ["time", "number"]).transpose(..., "quantile")

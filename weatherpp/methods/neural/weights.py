@@ -27,15 +27,18 @@ def load_networks(build: Callable[[], nn.Module], count: int, path: Path) -> lis
     Raises
     ------
     ValueError
-        The file is damaged or holds other networks.
+        The file is damaged, holds other networks, or numbers that are none.
     """
     try:
         weights = load_file(path)
+        for name, value in weights.items():
+            if not value.isfinite().all():
+                raise ValueError(f"{name} is not finite")
         nets = [build().eval() for _ in range(count)]
         for number, net in enumerate(nets):
             start = f"{number}."
             own = {k.removeprefix(start): v for k, v in weights.items() if k.startswith(start)}
             net.load_state_dict(own)
     except Exception as error:  # safetensors and torch raise types of their own
-        raise ValueError(f"{path.name}: {str(error).splitlines()[0]}") from None
+        raise ValueError(f"{path.name}: {' '.join(str(error).split())[:200]}") from None
     return nets

@@ -23,6 +23,20 @@ from weatherpp.strict import Strict
 
 Curve = list[tuple[int, float, float]]
 
+# far beyond what is of use: a slip of the pen must not fill the memory or take for ever
+MOST_EPOCHS = 100_000  # seeds of epochs of different networks do not meet below this number
+MOST_PARAMETERS = 1_000_000_000
+Epochs = Annotated[int, Field(ge=1, le=MOST_EPOCHS)]
+BatchSize = Annotated[int, Field(ge=1, le=100_000)]
+Rate = Annotated[float, Field(gt=0, le=100)]
+Width = Annotated[int, Field(ge=1, le=4096)]
+Depth = Annotated[int, Field(ge=0, le=64)]
+Seeds = Annotated[int, Field(ge=1, le=1000)]  # 1000 to each seed of a recipe
+Tiles = Annotated[int, Field(ge=1, le=1000)]
+Parts = Annotated[int, Field(ge=1, le=100)]
+Levels = Annotated[int, Field(ge=3, le=999)]
+Dropout = Annotated[float, Field(ge=0, lt=1)]
+
 
 class Training(Strict):
     """How to train.
@@ -31,10 +45,10 @@ class Training(Strict):
     depend on how fast the machine is.
     """
 
-    epochs: int = Field(default=20, ge=1)
-    batch: int = Field(default=16, ge=1, description="samples a step")
-    learning_rate: float = Field(default=5e-3, gt=0, description="highest rate, after warming up")
-    weight_decay: float = Field(default=0.1, ge=0, description="of AdamW")
+    epochs: Epochs = 20
+    batch: BatchSize = Field(default=16, description="samples a step")
+    learning_rate: Rate = Field(default=5e-3, description="highest rate, after warming up")
+    weight_decay: float = Field(default=0.1, ge=0, le=1000, description="of AdamW")
     warm_up: float = Field(default=0.1, ge=0, lt=1, description="share of the steps")
     schedule: Literal["cosine", "constant", "plateau"] = Field(
         default="cosine", description="of the learning rate, after warming up; plateau lowers it "
@@ -42,11 +56,11 @@ class Training(Strict):
     )  # fmt: skip
     factor: float = Field(default=0.3, gt=0, lt=1, description="of the schedule plateau")
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
-    clip: float = Field(default=1.0, gt=0, description="highest norm of the gradient")
+    clip: float = Field(default=1.0, gt=0, le=1e6, description="highest norm of the gradient")
     average: float = Field(
         default=0.95, ge=0, lt=1, description="memory of the running mean of the weights"
     )
-    patience: int = Field(default=10, ge=1, description="epochs without a better validation loss")
+    patience: Epochs = Field(default=10, description="epochs without a better validation loss")
 
 
 class NeuralSettings(Strict):
@@ -55,34 +69,40 @@ class NeuralSettings(Strict):
     network: Literal[
         "residual", "set", "unet3d", "unet2d", "local", "tiles", "inception", "temporal"
     ] = "residual"
-    width: int = Field(default=24, ge=1, description="channels of the network's first stage")
-    depth: int = Field(default=2, ge=0, description="blocks, layers or cells; U-Nets: poolings")
+    width: Width = Field(default=24, description="channels of the network's first stage")
+    depth: Depth = Field(default=2, description="blocks, layers or cells; U-Nets: poolings")
     mixing: Literal["mean", "attention"] = Field(
         default="mean", description="set: how members see each other"
     )
     heads: int = Field(default=1, ge=1, description="set: heads of the attention; divide width")
     local: bool = Field(default=False, description="unet2d: a locally connected layer behind it")
-    penalty: float = Field(default=1.0, ge=0, description="local: on weights that differ nearby")
-    grid_tiles: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] = Field(
+    penalty: float = Field(
+        default=1.0, ge=0, le=1e6, description="local: on weights that differ nearby"
+    )
+    grid_tiles: tuple[Tiles, Tiles] = Field(
         default=(3, 9), description="tiles: number along rows and columns"
     )
     stride: Literal[1, 2] = Field(default=2, description="of the U-Net's first stage")
-    dropout: float = Field(default=0.2, ge=0, lt=1)
+    dropout: Dropout = 0.2
     rows: bool = Field(default=True, description="linear weights of their own in each row")
     predictors: tuple[Kind, ...] = ("mean", "spread", "control")
     variables: tuple[str, ...] = ()
     levels: tuple[int, ...] = ()
     leads: tuple[float, ...] = Field(default=(), description="lead times of predictors, hours")
     static: bool = Field(default=True, description="orography, land mask and latitude")
-    box: int = Field(default=7, ge=1, description="standardisation: side of the box")
-    smoothing: float | None = Field(default=None, ge=0, description="grid points; None scales it")
-    cross_fit: int = Field(
-        default=3, ge=1, description="parts of the training dates, each seen by a base fitted "
+    box: int = Field(default=7, ge=1, le=999, description="standardisation: side of the box")
+    smoothing: float | None = Field(
+        default=None, ge=0, le=999, description="grid points; None scales it"
+    )
+    cross_fit: Parts = Field(
+        default=3, description="parts of the training dates, each seen by a base fitted "
         "on the others; 1 fits one base on all"
     )  # fmt: skip
-    tile: int = Field(default=0, ge=0, description="side of training cuts; limited areas only")
-    tiles: int = Field(default=1, ge=1, description="cuts of each date an epoch")
-    seeds: int = Field(default=1, ge=1, description="networks to average")
+    tile: int = Field(
+        default=0, ge=0, le=100_000, description="side of training cuts; limited areas only"
+    )
+    tiles: int = Field(default=1, ge=1, le=1000, description="cuts of each date an epoch")
+    seeds: Seeds = Field(default=1, description="networks to average")
     memory: float = Field(default=4.0, gt=0, description="GB of predictors to hold in memory")
     training: Training = Training()
 
@@ -141,8 +161,14 @@ def build_network(
         Number of output fields; None for one a member.
     place
         Where it is to work.
+
+    Raises
+    ------
+    ConfigError
+        The settings do not suit the grid or each other.
     """
     width, depth, dropout = settings.width, settings.depth, settings.dropout
+    _check_poolings(settings, place)
     count = sum(len(block.names) for block in blocks) + others
     shape, topology, _ = place
     rows = 0 if settings.tile or not settings.rows else shape[0]
@@ -169,6 +195,19 @@ def build_network(
         unet = UNet3d(len(table), outputs, *sizes, settings.stride, dropout, at)
         return LevelStack(unet, table)
     return _bias_network(settings, count, outputs, place)
+
+
+def _check_poolings(settings: NeuralSettings, place: Place) -> None:
+    """Refuse a U-Net that halves a grid far beyond a single point: it would be padded to that."""
+    if settings.network not in ("unet2d", "unet3d"):
+        return
+    side = settings.tile or max(place.shape)
+    most = side.bit_length() + 1
+    if settings.depth > most:
+        raise ConfigError(
+            f"network {settings.network}, depth: {settings.depth} poolings are too many for a grid "
+            f"of {side} points a side; set {most} or fewer"
+        )
 
 
 def _bias_network(settings: NeuralSettings, count: int, outputs: int, place: Place) -> nn.Module:

@@ -162,6 +162,8 @@ class Correction(Method):
         self.topology = topology_of(field)
         if settings.tile and self.topology.periodic:
             raise ConfigError(f"method {self.name}: tile is for limited areas; set tile: 0")
+        if not len(data.train):
+            raise InputError(f"method {self.name}: there are no training dates")
         times = data.train.union(data.valid)
         forecast = self._own(data.forecast).sel(time=times)
         kinds: tuple[Kind, ...] = ("members",) if self._over_members else settings.predictors
@@ -174,6 +176,11 @@ class Correction(Method):
         mean, spread = self._base(data, times)
         at_train = times.isin(data.train)
         self.scale = float(np.nanmean(spread[at_train]))
+        if not self.scale > 0:
+            raise InputError(
+                f"method {self.name}: by its base {self.base_method}, {self.target.name} has no "
+                "spread on any training date, so there is nothing to learn; check the members"
+            )
         spread = np.maximum(spread, LEAST_SPREAD * self.scale)
         goal = self._goal(data).transpose("time", *plane(field)).sel(time=times).values
         field = self._field(self._own(data.forecast)).load()  # a wide base leaves it lazy
@@ -183,9 +190,10 @@ class Correction(Method):
         }
         more = self._more(field, goal, mean, spread, at_train)
         dated |= {name: torch.from_numpy(each.astype(np.float32)) for name, each in more.items()}
+        there = (dated["weight"] > 0).flatten(1).any(dim=1).numpy()  # a date of gaps tells nothing
         parts = [
             self._dataset(predictors[at], {name: each[at] for name, each in dated.items()})
-            for at in (at_train, ~at_train)
+            for at in (at_train & there, ~at_train & there)
             if at.any()
         ]
         return parts[0], parts[1] if len(parts) > 1 else None
@@ -270,7 +278,7 @@ class Correction(Method):
         self.base = fitted(data.train, "base")
         forecast = data.forecast.sel(time=times)
         mean, spread = self._base_values(self.base, forecast)
-        folds = self.settings.cross_fit
+        folds = min(self.settings.cross_fit, len(data.train))
         if folds > 1 and len(data.train) * (folds - 1) / folds >= LEAST_DATES:
             for fold, part in enumerate(np.array_split(np.arange(len(data.train)), folds)):
                 honest = fitted(data.train.delete(part), f"base-{fold}")

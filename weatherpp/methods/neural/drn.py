@@ -36,7 +36,17 @@ from weatherpp.methods.classical.common import (
     target_members,
     training_pairs,
 )
-from weatherpp.methods.neural.build import Training, pick_device
+from weatherpp.methods.neural.build import (
+    BatchSize,
+    Depth,
+    Dropout,
+    Epochs,
+    Levels,
+    Seeds,
+    Training,
+    Width,
+    pick_device,
+)
 from weatherpp.methods.neural.heads import Normal, Quantiles
 from weatherpp.methods.neural.losses import weighted_mean
 from weatherpp.methods.neural.networks.dense import DenseNet, DenseSetNet
@@ -54,18 +64,17 @@ CURVE = "training.csv"
 class DrnTraining(Training):
     """As :class:`~weatherpp.methods.neural.build.Training`, for a small network."""
 
-    epochs: int = Field(default=40, ge=1)
-    batch: int = Field(default=256, ge=1, description="pairs a step, about; whole dates are taken")
-    learning_rate: float = Field(default=5e-3, gt=0, description="highest rate, after warming up")
+    epochs: Epochs = 40
+    batch: BatchSize = Field(default=256, description="pairs a step, about; whole dates are taken")
 
 
 class DrnSettings(Strict):
     """Settings of :class:`Drn`; an empty choice of predictors means all there are."""
 
-    width: int = Field(default=32, ge=1, description="units of a hidden layer")
-    depth: int = Field(default=2, ge=0, description="hidden layers")
-    embedding: int = Field(default=2, ge=0, description="learnt numbers of each station")
-    dropout: float = Field(default=0.0, ge=0, lt=1)
+    width: Width = Field(default=32, description="units of a hidden layer")
+    depth: Depth = Field(default=2, description="hidden layers")
+    embedding: int = Field(default=2, ge=0, le=1000, description="learnt numbers of each station")
+    dropout: Dropout = 0.0
     variables: tuple[str, ...] = ()
     levels: tuple[int, ...] = ()
     leads: tuple[float, ...] = Field(default=(), description="lead times of predictors, hours")
@@ -75,12 +84,12 @@ class DrnSettings(Strict):
         "each as a predictor of its own, for models that cannot be exchanged",
     )
     head: Literal["normal", "quantiles"] = "normal"
-    quantiles: int = Field(default=25, ge=3, description="number of quantiles, odd")
+    quantiles: Levels = Field(default=25, description="number of quantiles, odd")
     floor: float | None = Field(
         default=None,
         description="least value there is, 0 for rain; quantiles below are put at it",
     )
-    seeds: int = Field(default=5, ge=1, description="networks to average")
+    seeds: Seeds = Field(default=5, description="networks to average")
     training: DrnTraining = DrnTraining()
 
     @model_validator(mode="after")

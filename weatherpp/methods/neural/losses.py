@@ -166,7 +166,9 @@ def gaussian_upper_crps(mean: Tensor, spread: Tensor, truth: Tensor, threshold: 
 def weighted_mean(values: Tensor, weights: Tensor) -> Tensor:
     """Mean of ``values`` over all dimensions with ``weights`` (broadcast), for example cos(lat).
 
-    Where the weight is zero the value does not count.
+    Where the weight is zero the value does not count. Without any weight the mean is zero, so that
+    a batch of gaps teaches nothing.
     """
     weights = weights.expand_as(values)
-    return torch.where(weights > 0, values * weights, 0.0).sum() / weights.sum()
+    total = weights.sum().clamp(min=torch.finfo(weights.dtype).tiny)
+    return torch.where(weights > 0, values * weights, 0.0).sum() / total

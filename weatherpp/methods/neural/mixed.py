@@ -12,7 +12,7 @@ from torch import Tensor
 
 from weatherpp.data.fields import ensemble_mean
 from weatherpp.errors import InputError
-from weatherpp.methods.neural.build import NeuralSettings
+from weatherpp.methods.neural.build import Levels, NeuralSettings
 from weatherpp.methods.neural.correction import Correction, Floats
 from weatherpp.methods.neural.heads import Name, make_head, mean_factor, relative_members
 from weatherpp.methods.neural.losses import weighted_mean
@@ -24,9 +24,9 @@ class MixedSettings(NeuralSettings):
 
     base: Literal["emos", "ridge", "bias", "raw"] = "emos"
     head: Name = Field(default="normal", description="form of the result")
-    quantiles: int = Field(default=21, ge=3, description="of the head quantiles; odd")
+    quantiles: Levels = Field(default=21, description="of the head quantiles; odd")
     alpha: float = Field(default=0.95, ge=0, le=1, description="share of the fair CRPS; members")
-    tails: float = Field(default=0.0, ge=0, description="weight of both tails in the loss")
+    tails: float = Field(default=0.0, ge=0, le=1e6, description="weight of both tails in the loss")
     tail: float = Field(
         default=0.9,
         gt=0.5,

@@ -10,7 +10,15 @@ from torch import Tensor
 
 from weatherpp.data.fields import ensemble_spread
 from weatherpp.methods.base import FitData
-from weatherpp.methods.neural.build import NeuralSettings, Training
+from weatherpp.methods.neural.build import (
+    Depth,
+    Dropout,
+    Epochs,
+    NeuralSettings,
+    Rate,
+    Training,
+    Width,
+)
 from weatherpp.methods.neural.correction import Correction, Floats, root
 from weatherpp.methods.neural.heads import factor, limited
 from weatherpp.methods.neural.losses import weighted_mean
@@ -20,8 +28,8 @@ from weatherpp.methods.neural.samples import Batch, Kind
 class SpreadTraining(Training):
     """Fewer epochs than for the other networks: one of the U-Net costs more."""
 
-    epochs: int = Field(default=10, ge=1)
-    learning_rate: float = Field(default=4e-3, gt=0, description="highest rate, after warming up")
+    epochs: Epochs = 10
+    learning_rate: Rate = Field(default=4e-3, description="highest rate, after warming up")
 
 
 class SpreadSettings(NeuralSettings):
@@ -30,9 +38,9 @@ class SpreadSettings(NeuralSettings):
     base: Literal["spread-regression", "raw"] = "spread-regression"
     predictors: tuple[Kind, ...] = ("spread", "control")
     network: Literal["residual", "unet3d"] = "unet3d"
-    width: int = Field(default=6, ge=1, description="channels of the network's first stage")
-    depth: int = Field(default=2, ge=0, description="poolings of the U-Net, or residual blocks")
-    dropout: float = Field(default=0.0, ge=0, lt=1)
+    width: Width = Field(default=6, description="channels of the network's first stage")
+    depth: Depth = Field(default=2, description="poolings of the U-Net, or residual blocks")
+    dropout: Dropout = 0.0
     training: SpreadTraining = SpreadTraining()
 
 

@@ -26,14 +26,18 @@ from torch.utils.data import DataLoader
 from weatherpp.errors import ConfigError, WeatherppError
 from weatherpp.methods.base import Progress
 from weatherpp.methods.neural import checkpoint
-from weatherpp.methods.neural.build import Curve, Training, pick_device
+from weatherpp.methods.neural.build import (
+    MOST_EPOCHS,
+    MOST_PARAMETERS,
+    Curve,
+    Training,
+    pick_device,
+)
 from weatherpp.methods.neural.networks.bias import Local
 from weatherpp.methods.neural.pool import Pool
 from weatherpp.methods.neural.samples import Batch, Samples
 
 Loss = Callable[[Tensor, Batch], Tensor]
-EPOCHS = 100_000
-"""Seeds of epochs of different networks do not meet below this number."""
 
 
 class _Task(lightning.LightningModule):
@@ -51,7 +55,7 @@ class _Task(lightning.LightningModule):
 
     def train_dataloader(self) -> DataLoader[Batch]:
         """That of the current epoch."""
-        seed = EPOCHS * self.seed + self.current_epoch
+        seed = MOST_EPOCHS * self.seed + self.current_epoch
         self.samples.reseed(seed)
         return _loader(self.samples, self.training_settings.batch, seed)
 
@@ -59,7 +63,7 @@ class _Task(lightning.LightningModule):
         if index == 0:
             # not before the epoch: loaders draw a number whenever they are begun, and Lightning
             # begins them once more where a training goes on
-            torch.manual_seed(EPOCHS * self.seed + self.current_epoch)
+            torch.manual_seed(MOST_EPOCHS * self.seed + self.current_epoch)
         loss = self.loss(self.net(batch["x"]), batch)
         if isinstance(self.net, Local):
             loss = loss + self.net.penalty()
@@ -247,14 +251,16 @@ def train(
     WeatherppError
         The loss becomes NaN or infinite.
     ConfigError
-        The schedule needs validation dates, and there are none.
+        The schedule needs validation dates, and there are none; or the network does not fit into
+        the memory.
     """
     if training.schedule == "plateau" and valid is None:
         raise ConfigError("training.schedule: plateau needs validation dates; use cosine")
     accelerator = pick_device(device).type
     best = _Best(progress, description)
     devices = [torch.cuda.current_device()] if accelerator == "cuda" else []
-    with _quiet(), torch.random.fork_rng(devices):
+    _check_size(build, description)
+    with _quiet(), torch.random.fork_rng(devices), _enough_memory(description):
         torch.manual_seed(seed)
         net = build()
         found = _checkpoint(keep)
@@ -266,6 +272,32 @@ def train(
             _fit(task, valid, accelerator, best, keep, goes_on=found is not None, logger=told)
     net.load_state_dict(best.state)
     return net.cpu().eval(), best.curve
+
+
+def _check_size(build: Callable[[], nn.Module], description: str) -> None:
+    """Refuse a network of too many parameters before any memory is taken for it."""
+    with torch.device("meta"):
+        count = sum(parameter.numel() for parameter in build().parameters())
+    if count > MOST_PARAMETERS:
+        raise ConfigError(
+            f"{description}: would have {count / 1e6:.0f} million parameters, more than "
+            f"{MOST_PARAMETERS / 1e6:.0f}; lower width or depth"
+        )
+
+
+@contextmanager
+def _enough_memory(description: str) -> Iterator[None]:
+    """Say it in words if there is not."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        # of the CPU's allocator there is no type of its own
+        lacking = isinstance(error, (MemoryError, torch.OutOfMemoryError))
+        if not lacking and "allocate memory" not in str(error):
+            raise
+        raise ConfigError(
+            f"{description}: does not fit into the memory; lower width, depth or training.batch"
+        ) from None
 
 
 def _checkpoint(keep: Path | None) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from weatherpp.data.fields import subsample
 from weatherpp.methods.base import Method
-from weatherpp.methods.neural.build import NeuralSettings, Training
+from weatherpp.methods.neural.build import Depth, NeuralSettings, Parts, Training, Width
 from weatherpp.methods.neural.correction import Correction, Floats, root
 from weatherpp.methods.neural.heads import factor, limited
 from weatherpp.methods.neural.losses import gaussian_crps, weighted_mean
@@ -23,8 +23,8 @@ class MeanSettings(NeuralSettings):
 
     base: Literal["emos", "ridge", "bias", "raw"] = "emos"
     network: Literal["unet2d", "local", "tiles", "residual", "inception"] = "unet2d"
-    width: int = Field(default=16, ge=1, description="channels of the network's first stage")
-    depth: int = Field(default=1, ge=0, description="poolings of the U-Net, or blocks")
+    width: Width = Field(default=16, description="channels of the network's first stage")
+    depth: Depth = Field(default=1, description="poolings of the U-Net, or blocks")
     local: bool = Field(default=True, description="unet2d: a locally connected layer behind it")
     predictors: tuple[Kind, ...] = ("mean",)
     training: Training = Training(epochs=10)
@@ -63,7 +63,7 @@ class TwoStepSettings(NeuralSettings):
     """Settings of :class:`TwoStep`; those of the first network are under ``bias``."""
 
     network: Literal["inception", "residual", "unet2d", "tiles"] = "inception"
-    width: int = Field(default=16, ge=1, description="channels of the network's first stage")
+    width: Width = Field(default=16, description="channels of the network's first stage")
     bias: MeanSettings = MeanSettings()
     bias_members: int | None = Field(
         default=None, ge=1, description="B: how many of the members correct the mean; None: all"
@@ -72,8 +72,8 @@ class TwoStepSettings(NeuralSettings):
         default=None, ge=1, description="U: how many of the members tell the spread; None: all"
     )
     predictors: tuple[Kind, ...] = ("spread", "control")
-    cross_fit: int = Field(
-        default=2, ge=1, description="parts of the training dates, each seen by a first network "
+    cross_fit: Parts = Field(
+        default=2, description="parts of the training dates, each seen by a first network "
         "trained on the others; 1 trains one on all, whose errors there are too small"
     )  # fmt: skip
     training: Training = Training(epochs=10)

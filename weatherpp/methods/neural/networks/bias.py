@@ -133,9 +133,10 @@ class LocallyConnected(nn.Module):
         The published penalty; there rows also wrapped from pole to pole.
         """
         every = torch.cat([self.weight, self.offset], dim=1)
-        parts = [every.diff(dim=-2).abs().mean()]
         east = every.roll(-1, -1) - every if self.periodic else every.diff(dim=-1)
-        return torch.stack([*parts, east.abs().mean()]).mean()
+        parts = [part.abs().mean() for part in (every.diff(dim=-2), east) if part.numel()]
+        # a single point has no neighbours
+        return torch.stack(parts).mean() if parts else every.new_zeros(())
 
 
 class Local(nn.Module):

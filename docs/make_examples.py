@@ -15,7 +15,7 @@ from weatherpp.pipeline.progress import Terminal
 from weatherpp.pipeline.run import report_again
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "reports" / "examples"
-LARGEST = 3_000_000  # bytes, as every clone of the repository carries them
+LARGEST = 3_500_000  # bytes, as every clone of the repository carries them
 
 
 def publish(run: Path, terminal: Terminal) -> Path:

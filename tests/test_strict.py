@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from weatherpp.data.catalog import Expected
 from weatherpp.data.table_layout import quick
@@ -17,7 +17,7 @@ class Inner(Strict):
 
 
 class Sample(Strict):
-    count: int = 1
+    count: int = Field(default=1, lt=2**31)
     rate: float | None = None
     numbers: tuple[int, ...] = ()
     flag: bool = False
@@ -34,6 +34,7 @@ class Sample(Strict):
         ({"numbers": [1, True]}, "numbers.1: expected a whole number, found true"),
         ({"inner": {"width": True}}, "inner.width: expected a whole number, found true"),
         ({"rate": float("nan")}, "rate: must be a finite number, found nan"),
+        ({"count": 2**31}, "count: must be below 2147483648, found 2147483648"),
         ({"count": "many"}, "count: expected a whole number, found 'many'"),
         ({"inner": None}, "inner: expected 'key: value' lines ({} for none), found nothing"),
         ({"inner": 5}, "inner: expected 'key: value' lines, found 5"),

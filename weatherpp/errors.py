@@ -6,6 +6,8 @@ date), what to do.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 
@@ -37,3 +39,21 @@ class PartialError(WeatherppError):
     """The job is done in part; the message names what is missing."""
 
     exit_code: ClassVar[int] = 5
+
+
+@contextmanager
+def telling(where: str) -> Iterator[None]:
+    """Put before the message of an error raised inside where it arose: what raises it deep within
+    knows what is wrong, but not in which file or fit. A message that tells it already stays.
+
+    Parameters
+    ----------
+    where
+        File, method or target.
+    """
+    try:
+        yield
+    except WeatherppError as error:
+        if where in str(error):
+            raise
+        raise type(error)(f"{where}: {error}") from None

@@ -121,10 +121,10 @@ _EXPECTED = {
 }
 _REFUSED = {
     "missing": "is missing",
-    "greater_than": "must be above {gt:g}",
-    "greater_than_equal": "must be {ge:g} or more",
-    "less_than": "must be below {lt:g}",
-    "less_than_equal": "must be {le:g} or less",
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be {ge} or more",
+    "less_than": "must be below {lt}",
+    "less_than_equal": "must be {le} or less",
     "finite_number": "must be a finite number",
     "string_too_short": "must not be empty",
     "too_short": "must have {min_length} or more entries, has {actual_length}",
@@ -196,7 +196,11 @@ def _wanted(fault: ErrorDetails) -> str | None:
 
 
 def _refusal(fault: ErrorDetails) -> str:
-    context: dict[str, Any] = fault.get("ctx", {})
+    # bounds of numbers come as floats, those of whole numbers are told to the last digit
+    context = {
+        name: f"{value:g}" if isinstance(value, float) else value
+        for name, value in fault.get("ctx", {}).items()
+    }
     found = f", found {_shown(fault['input'])}"
     if fault["type"] == "string_pattern_mismatch":
         pattern = context["pattern"]

@@ -17,7 +17,7 @@ from weatherpp import speedy, twin
 from weatherpp.data.archive import Archive, content_hash, sealed_hash
 from weatherpp.data.fields import choose, select, subsample
 from weatherpp.data.matching import matched_times, truth_for
-from weatherpp.errors import ConfigError, InputError
+from weatherpp.errors import ConfigError, InputError, telling
 from weatherpp.files import Digest, file_digest, file_state, write_whole
 from weatherpp.methods.base import FitData, Method, load_model, method_class
 from weatherpp.methods.neural.tracking import check_tracking
@@ -177,7 +177,8 @@ class Job:
         """
         for entry in self.recipe.methods:
             for target in self.recipe.targets:
-                method_class(entry.method)(target, entry.settings)
+                with telling(f"method {entry.label}"):
+                    method_class(entry.method)(target, entry.settings)
         if self.recipe.tracking is not None:
             check_tracking(self.recipe.tracking)
 
@@ -194,10 +195,8 @@ class Job:
             regions(field, self.recipe.verify.regions)
         numbers = [int(number) for number in archive.forecast["number"].values]
         for entry in self.recipe.methods:
-            try:
+            with telling(f"method {entry.label}"):
                 self.full_members(entry, numbers)
-            except InputError as error:
-                raise InputError(f"method {entry.label}: {error}") from None
         check_members(self.recipe, archive)
 
     def full_members(self, entry: MethodEntry, numbers: list[int]) -> list[int]:
@@ -260,7 +259,8 @@ class Job:
                         first: Target | None = None if fitted is None else first,
                     ) -> None:
                         self.trust(archive_hash)
-                        self._fit_one(archive, target, entry, fold, folder, first)
+                        with telling(f"method {entry.label}, target {target.name}"):
+                            self._fit_one(archive, target, entry, fold, folder, first)
 
                     hashes[target.name, entry.label, fold.name] = self.run.task(
                         f"fit/{name}", settings, inputs, [folder], work, resumable=True
@@ -378,7 +378,8 @@ class Job:
                         chosen: Sequence[Fold] = tuple(chosen),
                     ) -> None:
                         self.trust(archive_hash)
-                        self._predict(archive, target, entry, chosen, path)
+                        with telling(f"method {entry.label}, target {target.name}"):
+                            self._predict(archive, target, entry, chosen, path)
 
                     name = f"postprocess/{kind}/{target.name}/{entry.label}"
                     hashes[f"{kind}/{target.name}/{entry.label}"] = self.run.task(

@@ -14,7 +14,7 @@ from weatherpp import distribution
 from weatherpp.data import netcdf
 from weatherpp.data.archive import Archive
 from weatherpp.data.fields import subsample
-from weatherpp.errors import ConfigError, InputError
+from weatherpp.errors import ConfigError, InputError, telling
 from weatherpp.methods.base import Method, load_model, read_card
 from weatherpp.methods.recent import Recent
 from weatherpp.recipe import MemberChoice, ProductSettings
@@ -156,10 +156,12 @@ def apply_model(model: Path, forecast: Path, output: Path, recent: Path | None =
         need = "needs" if recent is None else "does not look at"
         raise ConfigError(f"{model}: method {method.name} {need} recent forecasts; {advice}")
 
-    ds = members_for(method, card, read_forecast(forecast), model)
+    ds = read_forecast(forecast)
     if recent is not None:
         archive = Archive.open(recent)
-        past = members_for(method, card, archive.forecast, model)
-        method.recent = Recent.of(archive, past, method.target)
-    dist = method.predict(ds)
+        with telling(str(recent)):
+            past = members_for(method, card, archive.forecast, model)
+            method.recent = Recent.of(archive, past, method.target)
+    with telling(str(forecast)):
+        dist = method.predict(members_for(method, card, ds, model))
     write_product(product(dist, ProductSettings().quantiles), output)

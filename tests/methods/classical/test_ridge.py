@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def crps(name: str, data: FitData, **settings: object) -> float:
 def test_solutions_are_those_of_least_squares_with_a_penalty() -> None:
     rng = np.random.default_rng(3)
     x, y = rng.normal(1, 2, (40, 6)), rng.normal(3, 1, 40)
-    found = _solutions(_products(np.column_stack([np.ones(40), x, y])))
+    found = _solutions(_products(np.column_stack([np.ones(40), x, y])), STRENGTHS)
     for strength, row in zip(STRENGTHS, found, strict=True):
         stacked = np.vstack([x - x.mean(0), np.sqrt(40 * strength) * np.eye(6)])
         weights = np.linalg.lstsq(stacked, np.append(y - y.mean(), np.zeros(6)), rcond=None)[0]
@@ -152,3 +153,16 @@ def test_what_cannot_be_used_is_refused(data: FitData) -> None:
         Ridge(TARGET, {"blocks": 5}).fit(replace(data, train=data.train[:3]))
     with pytest.raises(InputError, match="other variables"):
         Ridge(TARGET).fit(data).predict(data.forecast.drop_vars("tcc"))
+
+
+def test_memory_is_that_of_the_results_of_one_strength() -> None:
+    rng = np.random.default_rng(4)
+    dates, points, count = 40, 400, 6
+    x = rng.standard_normal((dates, points, count)).astype("f4")
+    y = x[..., 0] + rng.standard_normal((dates, points))
+    tracemalloc.start()
+    fit_ridge(x, y, 5, 10)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    results = y.nbytes + 8 * points * (1 + count)
+    assert peak < 3 * results  # for all thirteen strengths it would be 13

@@ -89,7 +89,10 @@ class Ridge(ParameterMethod):
     min_members: ClassVar[int] = 2
 
     def fit(self, data: FitData) -> Self:
-        """Weights and coefficients from the training dates; holds all predictors in memory.
+        """Weights and coefficients from the training dates.
+
+        Holds the predictors of all training dates in memory, for a while three times over: 12 bytes
+        for each date, point and predictor.
 
         Raises
         ------
@@ -109,8 +112,13 @@ class Ridge(ParameterMethod):
 
         centre, scale = fields.mean("time"), fields.std("time")
         scale = scale.where(scale > 1e-6 * np.abs(centre), np.inf)  # a constant says nothing
-        # the one large array, in the type of the archive
-        x = flat((fields - centre) / scale, np.float32)
+        # the large array: in the type of the archive, and standardised in place
+        x = flat(fields, np.float32)
+        for part, change in ((centre, np.subtract), (scale, np.divide)):
+            lined = part.transpose(*grid.dims, "predictor").values.reshape(x.shape[1:])
+            change(x, lined.astype(np.float32), out=x)
+        names = fields["predictor"]
+        del fields  # no second copy while the rest is at work
         error = flat(truth) - flat(mean)
         found = fit_ridge(x, error, self.settings.blocks, self.settings.least_dates)
         fit = fit_coefficients(
@@ -123,7 +131,7 @@ class Ridge(ParameterMethod):
         dims = (*grid.dims, "predictor")
         weights = xr.DataArray(
             found.weights.reshape(*grid.shape, -1),
-            {**grid.coords, "predictor": fields["predictor"]},
+            {**grid.coords, "predictor": names},
             dims,
         )
         weights = weights / scale
@@ -190,7 +198,8 @@ def fit_ridge(x: NDArray[np.floating[Any]], y: Array, blocks: int, least: int) -
     """Ridge regression of ``y`` (dates, points) on ``x`` (dates, points, predictors).
 
     Pairs with NaN do not count; points with fewer than ``least`` have weights and predictions of
-    zero.
+    zero. The points are gone through twice, first for the strength alone, so that no results of
+    other strengths are kept.
 
     Raises
     ------
@@ -206,28 +215,44 @@ def fit_ridge(x: NDArray[np.floating[Any]], y: Array, blocks: int, least: int) -
     block = np.arange(dates) * blocks // dates
     enough = there.sum(axis=0) >= min(least, dates)
     squares = np.zeros(STRENGTHS.size)
-    kept = np.zeros((STRENGTHS.size, dates, points))
-    own = np.zeros((STRENGTHS.size, points, count + 1))
     for p in np.flatnonzero(enough):
-        rows = there[:, p]
-        z, e, part = x[rows, p].astype(np.float64), y[rows, p], block[rows]
+        e = y[there[:, p], p]
         unit = float((e**2).mean()) or 1.0
-        all_in_one = np.column_stack([np.ones(len(z)), z, e])
-        products = {left: _products(all_in_one[part == left]) for left in np.unique(part)}
-        whole = sum(products.values(), np.zeros((count + 2, count + 2)))
-        own[:, p] = _solutions(whole)
-        for left, without in products.items():
-            out = part == left
-            if out.all():
-                continue
-            solution = _solutions(whole - without)
-            guess = solution[:, :1] + solution[:, 1:] @ z[out].T
-            kept[:, np.flatnonzero(rows)[out], p] = guess
+        _, guesses = _at_point(x[:, p], y[:, p], there[:, p], block, STRENGTHS)
+        for out, guess in guesses:
             squares += ((guess - e[out]) ** 2).sum(axis=1) / unit
-    best = int(np.argmin(squares))
-    left_out = np.where(there, kept[best], np.nan)
+    best = STRENGTHS[[int(np.argmin(squares))]]
+    left_out = np.where(there, 0.0, np.nan)
+    own = np.zeros((points, count + 1))
+    for p in np.flatnonzero(enough):
+        rows = np.flatnonzero(there[:, p])
+        (own[p],), guesses = _at_point(x[:, p], y[:, p], there[:, p], block, best)
+        for out, (guess,) in guesses:
+            left_out[rows[out], p] = guess
     left_out[:, ~enough] = np.where(np.isfinite(y[:, ~enough]), 0.0, np.nan)
-    return Weights(own[best, :, 0], own[best, :, 1:], left_out, float(STRENGTHS[best]))
+    return Weights(own[:, 0], own[:, 1:], left_out, float(best[0]))
+
+
+def _at_point(
+    x: NDArray[np.floating[Any]],
+    y: Array,
+    there: NDArray[np.bool_],
+    block: NDArray[np.intp],
+    strengths: Array,
+) -> tuple[Array, list[tuple[NDArray[np.bool_], Array]]]:
+    """Solution (strengths, 1 + predictors) at one point, and for each block the rows of ``there``
+    that are in it with the predictions (strengths, rows) for them from the other blocks."""
+    z, e, part = x[there].astype(np.float64), y[there], block[there]
+    all_in_one = np.column_stack([np.ones(len(z)), z, e])
+    products = {left: _products(all_in_one[part == left]) for left in np.unique(part)}
+    whole = sum(products.values(), np.zeros((z.shape[1] + 2,) * 2))
+    guesses = []
+    for left, without in products.items():
+        out = part == left
+        if not out.all():
+            solution = _solutions(whole - without, strengths)
+            guesses.append((out, solution[:, :1] + solution[:, 1:] @ z[out].T))
+    return _solutions(whole, strengths), guesses
 
 
 def _products(rows: Array) -> Array:
@@ -236,13 +261,13 @@ def _products(rows: Array) -> Array:
     return out
 
 
-def _solutions(products: Array) -> Array:
-    """Intercept and weights (strengths, 1 + predictors) for every strength."""
+def _solutions(products: Array, strengths: Array) -> Array:
+    """Intercept and weights (strengths, 1 + predictors) for each of the strengths."""
     means = products / products[0, 0]
     centre, level = means[0, 1:-1], means[0, -1]
     cov = means[1:-1, 1:-1] - np.outer(centre, centre)
     cross = means[1:-1, -1] - centre * level
-    penalty = STRENGTHS[:, None, None] * np.eye(len(cov))
+    penalty = strengths[:, None, None] * np.eye(len(cov))
     weights = np.linalg.solve(cov + penalty, cross[:, None])[..., 0]
     intercept = level - weights @ centre
     return np.concatenate([intercept[:, None], weights], axis=1)

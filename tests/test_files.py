@@ -71,3 +71,16 @@ def test_a_folder_left_aside_is_put_back(tmp_path: Path) -> None:
         fail()
     assert (path / "mean.png").read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+
+    def write() -> None:
+        with partial_name(path), Path("/dev/full").open("w") as full:
+            full.write("new")
+            full.flush()
+
+    with pytest.raises(OSError, match=f"No space left on device: '{path}'"):
+        write()

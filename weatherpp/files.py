@@ -8,7 +8,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,13 +60,16 @@ def file_state(path: Path) -> list[list[int]]:
 @contextmanager
 def partial_name(path: Path) -> Iterator[Path]:
     """Where to write what is to be ``path``: it gets that name at the end, or is removed if the
-    writing failed."""
+    writing failed. An error of the system names the file, which that of a full disk does not."""
     partial = path.with_name(path.name + ".part")
     try:
         yield partial
         partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):  # the first error is the one to tell
+            partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno and error.filename is None:
+            error.filename = str(path)
         raise
 
 

@@ -134,7 +134,7 @@ def write(
 
     Raises
     ------
-    WeatherppError
+    WeatherppError, OSError
         The file cannot be written.
     """
     coords = {name: ds[name].variable for name in sorted(ds.coords, key=str)}
@@ -142,6 +142,9 @@ def write(
     ordered = xr.Dataset(data, coords, ds.attrs)
     try:
         with partial_name(path) as partial, dask.config.set(scheduler="synchronous"):
+            # the system tells why a file cannot be made; the library says of a full disk, too, that
+            # permission was denied
+            partial.write_bytes(bytes(4096))
             ordered.to_netcdf(partial, engine="netcdf4", encoding=encoding)
     except RuntimeError as error:  # how the netCDF library tells of a full disk
         raise WeatherppError(f"{path}: cannot be written ({error}); is the disk full?") from None

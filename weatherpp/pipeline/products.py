@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -143,12 +144,13 @@ def apply_model(model: Path, forecast: Path, output: Path, recent: Path | None =
     """
     from weatherpp.data.ingest import read_forecast
 
-    if output.exists() and not output.is_file():
-        raise ConfigError(f"{output}: is there and is no file; name a file to write")
-    if not output.name or not output.parent.is_dir():
-        raise ConfigError(f"{output.parent}: no such folder to write to")
-    if output.exists() and forecast.exists() and output.samefile(forecast):
-        raise ConfigError(f"{output}: is the forecast itself; name another file to write")
+    with _named_by_user(output):
+        if output.exists() and not output.is_file():
+            raise ConfigError(f"{output}: is there and is no file; name a file to write")
+        if not output.name or not output.parent.is_dir():
+            raise ConfigError(f"{output.parent}: no such folder to write to")
+        if output.exists() and forecast.exists() and output.samefile(forecast):
+            raise ConfigError(f"{output}: is the forecast itself; name another file to write")
     method = load_model(model)
     card = read_card(model)
     if method.needs_recent != (recent is not None):
@@ -164,4 +166,18 @@ def apply_model(model: Path, forecast: Path, output: Path, recent: Path | None =
             method.recent = Recent.of(archive, past, method.target)
     with telling(str(forecast)):
         dist = method.predict(members_for(method, card, ds, model))
-    write_product(product(dist, ProductSettings().quantiles), output)
+    with _named_by_user(output):
+        write_product(product(dist, ProductSettings().quantiles), output)
+
+
+@contextmanager
+def _named_by_user(output: Path) -> Iterator[None]:
+    """An output that cannot be written, but for a full disk, is the wrong one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
+        raise ConfigError(
+            f"{output}: cannot be written ({error.strerror}); name another file to write"
+        ) from None

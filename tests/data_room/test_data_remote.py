@@ -322,6 +322,10 @@ def test_roots_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
         "simplecache::s3://bucket": "URLs of this kind",
         "https://me:secret@example.org/x": "^https://example.org/x: no user, password",
         "https://example.org/x?sig=secret": "^https://example.org/x: no user, password",
+        "http://": "http://: names no server",
+        "https:///x": "https:///x: names no server",
+        "http://[x/y": "is no URL",
+        "http://me:secret@host:port/x": "^host:port/x: is no URL",
     }
     for root, message in faults.items():
         with pytest.raises(ConfigError, match=message) as caught:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +145,180 @@ def test_a_shadow_that_fails_leaves_the_forecast_alone(place: Path) -> None:
     (warning,) = history.status(place / "work")["faults"]
     assert warning["severity"] == "warning"
     assert "z500-48h: shadow v9 was not run" in warning["text"]
+
+
+def note_scores(version: Path, **numbers: float) -> None:
+    """Say what the preferred model of a version was known for."""
+    content = json.loads((version / registry.VERSION).read_text())
+    content["scores"] = {content["models"][0]: numbers}
+    (version / registry.VERSION).write_text(json.dumps(content))
+
+
+def test_a_shadow_that_drifts_is_told_apart(place: Path, cycles: Cycles, raw_model: Path) -> None:
+    versions = place / "models" / "z500" / "versions"
+    registry.add(place / "models" / "z500", "v2", [raw_model])
+    known = {"rmse": 300.0, "spread_skill": 1.0}
+    note_scores(versions / "v1", bias=0.0, crps=1e4, **known)
+    note_scores(versions / "v2", bias=0.0, crps=1.0, **known)
+    for day in (0, 1):
+        cycles.drop_truth(place, day)
+    recipe = recipe_with(place, drift={"cycles": 2, "bias": 1e3, "spread_skill": 1e3})
+    recipe["targets"][0]["shadow"] = "v2"
+    recipe["alerts"] = {"drift": "fail", "prometheus": str(place / "metrics")}
+    settings = validate(Nightly, recipe, "test")
+    days = [cycle_at(day) for day in (0, 1)]
+    outcome = run_nightly(settings, place / "work", days, log=QUIET)
+    assert outcome.fault is None  # nobody is shown it
+    assert outcome.drifts.own == ()
+    (text,) = outcome.drifts.shadow
+    assert text.startswith("z500-48h, shadow v2, cycles 2026-11-01T00 to 2026-11-02T00: CRPS ")
+    (noted,) = history.status(place / "work")["faults"]
+    assert (noted["severity"], noted["text"]) == ("warning", f"drift: {text}")
+    metrics = (place / "metrics").read_text()
+    assert 'shadow_drift_warnings{job_name="night"} 1' in metrics
+    assert 'nightly_drift_warnings{job_name="night"} 0' in metrics
+    assert 'method="shadow v2",score="crps"' in metrics
+    report = (place / "work" / "report.html").read_text()
+    assert f"Drift: {text}" in report
+    assert "shadow v2" in report
+    # as the current version it is held against the same, and fails the night
+    registry.use(place / "models" / "z500", "v2")
+    again = run_nightly(settings, place / "work", days, log=QUIET)
+    assert again.fault is not None
+    assert "drift: z500-48h, cycles 2026-11-01T00" in str(again.fault)
+
+
+def test_a_new_version_is_not_held_against_what_the_last_one_made(
+    place: Path, cycles: Cycles, raw_model: Path
+) -> None:
+    folder = place / "models" / "z500"
+    cycles.drop_truth(place, 0)
+    cycles.drop_truth(place, 1)
+    changes = {"drift": {"cycles": 2, "bias": 1e3, "spread_skill": 1e3}}
+    settings = settings_of(place, **changes)
+    run_nightly(settings, place / "work", [cycle_at(0), cycle_at(1)], log=QUIET)
+    registry.add(folder, "v2", [raw_model])
+    note_scores(folder / "versions" / "v2", crps=1.0)
+    registry.use(folder, "v2")
+    assert run_nightly(settings, place / "work", [cycle_at(1)], log=QUIET).drifts.own == ()
+    both = run_nightly(settings, place / "work", [cycle_at(0)], log=QUIET)
+    assert "CRPS" in both.drifts.own[0]
+
+
+def test_a_shadow_that_cannot_be_scored_leaves_the_night_alone(
+    place: Path, cycles: Cycles, raw_model: Path
+) -> None:
+    registry.add(place / "models" / "z500", "v2", [raw_model])
+    run_nightly(shadowed(place, "v2"), place / "work", [cycle_at(0)], log=QUIET)
+    (place / "work/cycles/2026-11-01T00/shadow/z500-48h.nc").write_bytes(b"cut off")
+    cycles.drop_truth(place, 0)
+    outcome = run_nightly(shadowed(place, "v2"), place / "work", [cycle_at(1)], log=QUIET)
+    assert outcome.fault is None
+    (warning,) = history.status(place / "work")["faults"]
+    assert "z500-48h: shadow was not scored: " in warning["text"]
+    assert set(history.history(place / "work", "z", 500, 48)["method"]) == {OWN, RAW}
+
+
+def a_folder(current: Path) -> None:
+    current.unlink()
+    shutil.copytree(current.parent / "versions" / "v1", current)
+
+
+def dangling(current: Path) -> None:
+    current.unlink()
+    current.symlink_to("versions/v9")
+
+
+def outside(current: Path) -> None:
+    away = shutil.copytree(current.parent / "versions" / "v1", current.parents[2] / "away" / "v1")
+    current.unlink()
+    current.symlink_to(away)
+
+
+def a_file(current: Path) -> None:
+    current.unlink()
+    current.write_text("v1")
+
+
+CURRENTS: dict[Callable[[Path], None], str] = {
+    a_folder: "is a folder and no link",
+    dangling: "leads to versions/v9, which is no version of this registry",
+    outside: "which is no version of this registry",
+    a_file: "no current model",
+}
+
+
+@pytest.mark.parametrize("damage", CURRENTS, ids=lambda damage: damage.__name__)
+def test_current_that_is_no_version_of_the_registry(
+    place: Path, damage: Callable[[Path], None]
+) -> None:
+    folder = place / "models" / "z500"
+    damage(folder / registry.CURRENT)
+    for call in (registry.current, registry.roll_back):
+        with pytest.raises(ConfigError, match=CURRENTS[damage]):
+            call(folder)
+    result = CliRunner().invoke(app, ["models", "list", str(folder)])
+    assert "v1                       emos-5, emos-3" in result.output
+    if damage is a_folder:
+        with pytest.raises(ConfigError, match="remove it, then"):
+            registry.use(folder, "v1")
+        shutil.rmtree(folder / registry.CURRENT)
+    registry.use(folder, "v1")
+    assert registry.current(folder).name == "v1"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"models": []},
+        {"models": "emos-5"},
+        {"models": ["../v1/emos-5"]},
+        {"models": ["emos-5"], "scores": {"emos-5": 5}},
+        {"models": ["emos-5"], "climate": {"mean": "much"}},
+    ],
+)
+def test_a_version_that_says_nonsense(place: Path, content: dict[str, object]) -> None:
+    folder = place / "models" / "z500"
+    whole = {"scores": {}, "digests": {}, "climate": {}, **content}
+    (folder / "versions" / "v1" / registry.VERSION).write_text(json.dumps(whole))
+    with pytest.raises(InputError, match="v1: not a whole version of a registry"):
+        registry.current(folder)
+
+
+def test_a_damaged_version_hides_no_other(place: Path, raw_model: Path) -> None:
+    folder = place / "models" / "z500"
+    registry.add(folder, "v2", [raw_model])
+    (folder / "versions" / "v1" / registry.VERSION).write_text("{")
+    shutil.copytree(folder / "versions" / "v2", folder / "versions" / ".v3.part")  # just added
+    result = CliRunner().invoke(app, ["models", "list", str(folder)])
+    assert isinstance(result.exception, InputError)
+    assert result.output.split("\n")[:2] == [
+        "  v1                       not whole",
+        "  v2                       raw-5",
+    ]
+    assert "v3" not in result.output
+
+
+@pytest.mark.parametrize("name", ["../versions/v1", "", ".", "v1/"])
+def test_names_that_are_none(place: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="no version"):
+        registry.use(place / "models" / "z500", name)
+    assert not (place / "none").exists()
+    with pytest.raises(ConfigError, match="no current model"):
+        registry.roll_back(place / "none")
+    assert not (place / "none").exists()
+
+
+def test_one_change_of_a_registry_at_a_time(place: Path, raw_model: Path) -> None:
+    """Of many that add the same version at once one succeeds, and the version is whole."""
+    folder, context = place / "models" / "z500", multiprocessing.get_context("forkserver")
+    with ProcessPoolExecutor(4, context) as pool:
+        calls = [pool.submit(registry.add, folder, "v2", [raw_model], True) for _ in range(4)]
+        faults = [call.exception() for call in calls]
+    told = sorted(str(fault) for fault in faults if fault is not None)
+    assert len(told) == 3
+    assert all("this version is there already" in text for text in told)
+    assert registry.current(folder).name == "v2"
 
 
 def put_scores(place: Path, own: Sequence[float], other: Sequence[float]) -> None:

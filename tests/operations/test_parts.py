@@ -43,7 +43,10 @@ def test_shipped_recipe_is_valid() -> None:
         ("source.forecast", ["*.nc"], "'*.nc' must tell its time as {cycle:%Y%m%dT%H}"),
         ("source.forecast", ["../{cycle:%Y}.nc"], "must be relative to the root"),
         ("source.analysis", ["{cycle:%Y}.nc"], "must tell its time as {valid:%Y%m%dT%H}"),
+        ("source.forecast", ["{cycle:%Y%m%dT%H}_{stp}.nc"], "has braces that are neither"),
         ("source.poll", "0h", "poll: must be longer"),
+        ("members.expected", [-1, 3], "members.expected.0: must be 0 or more"),
+        ("members.expected", [0, 10**9], "members.expected.1: must be below 10000"),
         ("members.minimum", 6, "minimum: is more than the expected members"),
         ("members.expected", [4, 0], "name the first and the last member"),
         ("cycles", [24], "cycles"),
@@ -51,6 +54,7 @@ def test_shipped_recipe_is_valid() -> None:
         ("retention", {"products": "31d"}, "before they are scored"),
         ("products.members", {"coupling": "schaake", "count": 3}, "schaake needs an archive"),
         ("drift", {"crps": 1.0}, "drift.crps"),
+        ("targets", [{**RECIPE["targets"][0], "thresholds": [1.0, 1]}], "one stands twice"),
     ],
 )
 def test_what_a_recipe_may_not_say(path: str, value: Any, words: str) -> None:
@@ -86,7 +90,7 @@ def test_the_latest_cycle_has_started_whatever_the_zone(
 def test_cycles_in_words() -> None:
     assert parse_cycle("2026-11-30T02+02:00", [0]) == pd.Timestamp("2026-11-30T00")
     assert parse_cycle("2026-11-30 12:00Z", [0, 12]) == pd.Timestamp("2026-11-30T12")
-    for text in ("soon", "2026-11-30T06", "2026-11-30T00:30", ""):
+    for text in ("soon", "2026-11-30T06", "2026-11-30T00:30", "", "9999-01-01T00", "-1"):
         with pytest.raises(ConfigError, match="is no cycle"):
             parse_cycle(text, [0, 12])
     first, last = pd.Timestamp("2026-11-30T12"), pd.Timestamp("2026-12-01T12")

@@ -7,15 +7,17 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from night_cases import Cycles, command, contents, cycle_at, finish, settings_of, write_recipe
 
+from weatherpp.errors import LockedError, WeatherppError
 from weatherpp.operations import history
 from weatherpp.operations.ledger import Ledger
 from weatherpp.operations.log import Log
@@ -185,3 +187,65 @@ def test_a_cycle_at_work_elsewhere_is_left_alone(place: Path) -> None:
     assert outcome.fault is not None
     assert outcome.fault.exit_code == 4
     assert (place / "work/cycles/2026-11-02T00/z500-48h.nc").exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "words"),
+    [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")],
+)
+def test_told_to_end_it_ends_and_says_so(
+    place: Path, undisturbed: dict[str, bytes], number: int, code: int, words: str
+) -> None:
+    """Cycles that wait for a process are not made first, and a later run makes them."""
+    recipe, work, log = write_recipe(place), place / "work", place / "log"
+    call = ("nightly", "--recipe", recipe, "--work", str(work))
+    # sixty cycles of which the first are there; a file that grows holds up the others
+    many = ("--from", "2026-11-01T00", "--to", "2026-12-30T00", "--set", "source.settle=1h")
+    process = command(*call, *many, "--jobs", "2", log=log)
+    while not (work / "ledger.sqlite").exists():
+        time.sleep(0.02)
+    with Ledger(work, there=True) as ledger:
+        while not started(ledger):
+            time.sleep(0.02)
+    assert process.pid is not None
+    os.kill(process.pid, number)
+    assert finish(process) == code, log.read_text()
+    one_line(log, words, "run the same command again to go on")
+    assert history.status(work)["run"]["code"] == code
+    assert len(history.status(work, 100)["cycles"]) <= 2
+    assert finish(command(*call, *DAYS, log=log)) == 0, log.read_text()
+    assert contents(work) == undisturbed
+
+
+def started(ledger: Ledger) -> bool:
+    """Whether the run has noted that it has begun; no such table is there at first."""
+    with suppress(WeatherppError):
+        return len(ledger.table("SELECT * FROM runs")) > 0
+    return False
+
+
+def test_what_cannot_be_written_can_be_read(place: Path, undisturbed: dict[str, bytes]) -> None:
+    """A work folder on a disk that is read-only tells where the job stands."""
+    read_only, log = place / "small", place / "log"
+    with mounted(read_only, "size=20m"):
+        shutil.copytree(place / "whole", read_only / "work")
+        subprocess.run(["mount", "-o", "remount,ro", str(read_only)], check=True)
+        work = ("--work", str(read_only / "work"))
+        assert finish(command("status", *work, log=log)) == 0, log.read_text()
+        assert "2026-11-02T00  done         5/5" in log.read_text()
+        assert finish(command("history", "--variable", "z", *work, log=log)) == 0
+        assert "post-processed" in log.read_text()
+        call = ("nightly", "--recipe", write_recipe(place), *work, "--cycle", "2026-11-01T00")
+        assert finish(command(*call, log=log)) == 2
+        one_line(log, "cannot be written (Read-only file system)", "--work")
+
+
+def test_a_ledger_that_another_process_writes_to(place: Path) -> None:
+    Ledger(place).connection.close()
+    with closing(sqlite3.connect(place / "ledger.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with Ledger(place) as ledger:
+            ledger.connection.execute("PRAGMA busy_timeout=1")
+            with pytest.raises(LockedError, match=r"another process writes to it.*fuser -v"):
+                ledger.run_started("2026-11-01T00")
+            assert ledger.table("SELECT * FROM runs").empty  # it can still be read

@@ -364,7 +364,7 @@ def _check_url(url: str) -> None:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise ConfigError(f"{url}: is no URL ({error})") from None
+        raise ConfigError(f"{url.rpartition('@')[2]}: is no URL ({error})") from None
     if parts.scheme not in SCHEMES:
         raise ConfigError(
             f"{url}: URLs of this kind are not read; there are file, {', '.join(SCHEMES)}"

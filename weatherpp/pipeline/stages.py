@@ -9,6 +9,7 @@ leaves either a finished task or one that is redone, never half a result taken f
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -100,6 +101,8 @@ def _lock_file(path: Path, option: str) -> IO[str]:
                 f"or use another one with {option}"
             ) from None
         except OSError as error:
+            if error.errno == errno.ENOSPC:  # no fault of the folder, and told as such
+                raise
             raise ConfigError(
                 f"{path}: cannot be written ({error.strerror}), so no run can work in this folder; "
                 f"make it writable, or use another one with {option}"

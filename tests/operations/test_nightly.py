@@ -411,6 +411,23 @@ def test_a_ledger_of_a_newer_version_is_used(place: Path, cycles: Cycles) -> Non
     assert len(history.status(place / "work")["cycles"]) == 2
 
 
+@pytest.mark.parametrize("name", ["z500-48h.nc", "raw/z500-48h.nc"])
+def test_a_product_that_was_damaged_is_made_again(place: Path, cycles: Cycles, name: str) -> None:
+    night(place, 0)
+    product = place / "work" / "cycles" / "2026-11-01T00" / name
+    whole = product.read_bytes()
+    product.write_bytes(b"")
+    cycles.drop_truth(place, 0)
+    (place / "work" / "cycles" / "2026-11-09T00").write_text("no cycle")
+    fault = night(place, 1).fault
+    assert isinstance(fault, InputError)
+    assert f"{product}: cannot be read back (" in str(fault)
+    assert "make it again with 'weatherpp nightly --cycle 2026-11-01T00'" in str(fault)
+    assert night(place, 0).fault is None
+    assert product.read_bytes() == whole
+    assert len(history.history(place / "work", "z", None, None)) == 2
+
+
 def test_a_constant_analysis_is_no_truth(place: Path, cycles: Cycles) -> None:
     def flat(ds: xr.Dataset) -> xr.Dataset:
         return ds[["z"]].sel(level=[500]) * 0 + 55000.0

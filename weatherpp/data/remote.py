@@ -59,8 +59,8 @@ def is_url(text: str) -> bool:
 
 def local_folder(url: str) -> Path | None:
     """The folder that a ``file://`` URL means; None for any other URL."""
-    parts = urlsplit(url)
-    return Path(parts.path) if parts.scheme == "file" else None
+    # a URL that is none is not taken apart here, but refused where it is used
+    return Path(urlsplit(url).path) if url.lower().startswith("file://") else None
 
 
 class Remote:

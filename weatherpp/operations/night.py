@@ -61,7 +61,7 @@ class Night:
     def cycles(self) -> list[pd.Timestamp]:
         """Cycles that have a folder, in order."""
         found = []
-        for path in (self.work / "cycles").glob("*"):
+        for path in filter(Path.is_dir, (self.work / "cycles").glob("*")):
             with suppress(ValueError):
                 found.append(pd.Timestamp(pd.to_datetime(path.name, format=FORMAT)).as_unit("ns"))
         return sorted(found)

@@ -23,7 +23,6 @@ from weatherpp.operations.night import CycleTasks, Night, in_words
 from weatherpp.operations.producing import read
 from weatherpp.operations.settings import NightlyTarget
 from weatherpp.operations.source import Arrival, read_analysis
-from weatherpp.pipeline.products import read_product
 from weatherpp.pipeline.stages import alone
 from weatherpp.recipe import parse_step
 from weatherpp.verify import table
@@ -88,10 +87,7 @@ def _score_some(
         night.ledger.put_scores(pd.read_parquet(path))
 
     def work() -> None:
-        dists = {
-            label: read_product(file) if label == RAW else read(file)
-            for label, file in products.items()
-        }
+        dists = {label: _read_back(file, tasks.cycle) for label, file in products.items()}
         table.write([scores_of(night, tasks.cycle, target, arrival, dists)], path)
         put()  # before the task is done, so that a run killed here does it again
 
@@ -101,6 +97,16 @@ def _score_some(
     task = f"score/{made.removeprefix('product/')}"
     tasks.do(task, [target.field, night.settings.source.reading], inputs, [path], work)
     tasks.again(task, [path], put)
+
+
+def _read_back(file: Path, cycle: str) -> xr.Dataset:
+    try:
+        return read(file)
+    except Exception as error:  # a store may fail in any way
+        raise InputError(
+            f"{file}: cannot be read back ({in_words(error)}); make it again with 'weatherpp "
+            f"nightly --cycle {cycle}'"
+        ) from None
 
 
 def scores_of(

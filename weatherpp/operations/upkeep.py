@@ -27,7 +27,7 @@ def clean_up(night: Night) -> list[str]:
     Time is counted from cycle to cycle and not by the clock, so that a backfill of long ago does
     not lose its products at once.
     """
-    for stray in (night.work / "cycles").glob(f".*{GONE}"):
+    for stray in filter(Path.is_dir, (night.work / "cycles").glob(f".*{GONE}")):
         shutil.rmtree(stray)
     cycles = night.cycles()
     if not cycles:

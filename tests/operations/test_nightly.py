@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -19,12 +20,13 @@ from night_cases import TARGET, Cycles, contents, cycle_at, settings_of
 from scipy import stats
 
 from weatherpp.data.fields import select
-from weatherpp.errors import ConfigError, InputError, PartialError, WeatherppError
+from weatherpp.errors import ConfigError, InputError, LockedError, PartialError, WeatherppError
 from weatherpp.methods.base import load_model
 from weatherpp.operations import history, registry
 from weatherpp.operations.ledger import Ledger
 from weatherpp.operations.log import Log
 from weatherpp.operations.nightly import Outcome, run_nightly
+from weatherpp.pipeline.stages import alone
 from weatherpp.verify.weights import grid_weights
 
 QUIET = Log(quiet=True)
@@ -316,6 +318,31 @@ def test_old_products_go_and_scores_stay(place: Path, cycles: Cycles) -> None:
     assert (place / "drop/2026-11-01T00").exists()
     table = history.history(place / "work", "z", None, None)
     assert set(table["cycle"]) == {"2026-11-01T00"}
+
+
+def test_a_wrong_date_makes_nothing_old(place: Path) -> None:
+    """A cycle that is refused leaves a folder, which is no reason to remove all others."""
+    night(place, 0)
+    shutil.copytree(place / "drop/2026-11-01T00", place / "drop/2027-11-06T00")
+    fault = night(place, 370).fault
+    assert isinstance(fault, InputError)
+    assert "holds 2026-11-01T00, not 2027-11-06T00" in str(fault)
+    assert product_of(place, 0).attrs["cycle"] == "2026-11-01T00"
+
+
+def test_an_old_cycle_made_again_stays_until_the_next_run(place: Path, cycles: Cycles) -> None:
+    short = {"verify": {"window": "1d"}, "retention": {"products": "3d"}}
+    cycles.drop(place, 5)
+    night(place, 5, **short)
+    assert night(place, 0, **short).fault is None
+    assert product_of(place, 0).attrs["cycle"] == "2026-11-01T00"
+    (warning,) = history.status(place / "work")["faults"]
+    assert "2026-11-01T00: older than retention.products" in warning["text"]
+    with alone(place / "work" / "cycles" / "2026-11-01T00", "--work"):
+        assert isinstance(night(place, 5, **short).fault, LockedError)
+        assert product_of(place, 0).attrs["cycle"] == "2026-11-01T00"
+    assert night(place, 5, **short).fault is None
+    assert not (place / "work/cycles/2026-11-01T00").exists()
 
 
 def test_metrics_for_prometheus(place: Path, cycles: Cycles) -> None:

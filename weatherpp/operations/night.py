@@ -66,6 +66,16 @@ class Night:
                 found.append(pd.Timestamp(pd.to_datetime(path.name, format=FORMAT)).as_unit("ns"))
         return sorted(found)
 
+    def newest(self) -> pd.Timestamp | None:
+        """The last cycle that has a product; a folder alone may be that of a date that was wrong,
+        and against it all others would be old."""
+        made = [
+            cycle
+            for cycle in self.cycles()
+            if any((self.folder(cycle) / "stages" / "product").glob("*.json"))
+        ]
+        return made[-1] if made else None
+
     def product(self, cycle: pd.Timestamp, target: NightlyTarget) -> Path:
         """Where a cycle's product of a target is."""
         suffix = "nc" if self.settings.products.format == "netcdf" else "zarr"

@@ -109,7 +109,7 @@ def _run(
             else:
                 for cycle in cycles:
                     make(night, cycle, patient)
-            drifts = _afterwards(night)
+            drifts = _afterwards(night, cycles)
         except (KeyboardInterrupt, SystemExit) as stop:
             stopped = stop.code if isinstance(stop, SystemExit) else 130
             with suppress(WeatherppError):
@@ -125,7 +125,7 @@ def _run(
         return Outcome(together(night.faults) or fault, drifts)
 
 
-def _afterwards(night: Night) -> Drifts:
+def _afterwards(night: Night, cycles: Sequence[pd.Timestamp]) -> Drifts:
     """Scores, drift, pages and retention; returns what drifts."""
     drifts = Drifts()
     with night.collecting(""):
@@ -135,7 +135,7 @@ def _afterwards(night: Night) -> Drifts:
         for text in drifts.all:
             night.warn("", f"drift: {text}")
     with night.collecting(""):
-        clean_up(night)
+        clean_up(night, cycles)
     with night.collecting(""):
         # here, because a run must not wait for matplotlib before its products are made
         from weatherpp.operations.page import write_pages

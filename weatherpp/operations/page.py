@@ -36,7 +36,7 @@ def write_pages(night: Night, warnings: Sequence[str]) -> None:
     cycles = night.cycles()
     if not cycles:
         return
-    since = cycle_name(cycles[-1] - parse_step(night.settings.verify.window))
+    since = cycle_name((night.newest() or cycles[-1]) - parse_step(night.settings.verify.window))
     scores = by_version(night.ledger.scores(since))
     faults = night.ledger.table(
         "SELECT cycle, state, members, expected, text FROM cycles WHERE cycle >= ? ORDER BY cycle",

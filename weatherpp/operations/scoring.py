@@ -33,11 +33,11 @@ OWN, RAW, SHADOW = "post-processed", "raw", "shadow"
 
 def score_all(night: Night) -> None:
     """Score all cycles in the window whose analyses are there; what is scored is skipped."""
-    cycles = night.cycles()
-    if not cycles or not night.settings.source.analysis:
+    newest = night.newest()
+    if newest is None or not night.settings.source.analysis:
         return
-    first = cycles[-1] - parse_step(night.settings.verify.window)
-    for cycle in cycles:
+    first = newest - parse_step(night.settings.verify.window)
+    for cycle in night.cycles():
         if cycle < first:
             continue
         name = cycle_name(cycle)

@@ -16,43 +16,52 @@ from weatherpp.operations.cycles import cycle_name
 from weatherpp.operations.fetch import Server
 from weatherpp.operations.night import Night
 from weatherpp.operations.scoring import Drifts, by_version, numbers_of
+from weatherpp.pipeline.stages import alone
 from weatherpp.recipe import parse_step
 
 GONE = ".old"
 
 
-def clean_up(night: Night) -> list[str]:
+def clean_up(night: Night, own: Sequence[pd.Timestamp] = ()) -> list[str]:
     """Remove cycles that are older, against the newest, than the retention; returns their names.
 
-    Time is counted from cycle to cycle and not by the clock, so that a backfill of long ago does
-    not lose its products at once.
+    Time is counted from cycle to cycle and not by the clock, and those of this run, ``own``, stay
+    until the next, so that a backfill of long ago does not lose its products at once.
     """
     for stray in filter(Path.is_dir, (night.work / "cycles").glob(f".*{GONE}")):
         shutil.rmtree(stray)
-    cycles = night.cycles()
-    if not cycles:
+    cycles, newest = night.cycles(), night.newest()
+    if newest is None:
         return []
-    first = cycles[-1] - parse_step(night.settings.retention.products)
-    gone = [cycle for cycle in cycles if cycle < first]
-    _forget_fetched(night, cycles, gone)
+    first = newest - parse_step(night.settings.retention.products)
+    old = [cycle for cycle in cycles if cycle < first]
+    for cycle in set(old).intersection(own):
+        text = "older than retention.products, so that the next run removes it"
+        night.warn(cycle_name(cycle), f"{cycle_name(cycle)}: {text}")
+    gone = [cycle for cycle in old if cycle not in own]
+    _forget_fetched(night, cycles, newest, gone)
     for cycle in gone:
         folder = night.folder(cycle)
         # out of sight first, so that no half of a product is ever seen
         away = folder.with_name(f".{folder.name}{GONE}")
-        folder.replace(away)
+        with alone(folder, "--work"):
+            folder.replace(away)
         shutil.rmtree(away)
         night.log.say(cycle_name(cycle), "retention", "removed")
     return [cycle_name(cycle) for cycle in gone]
 
 
 def _forget_fetched(
-    night: Night, cycles: Sequence[pd.Timestamp], gone: Sequence[pd.Timestamp]
+    night: Night,
+    cycles: Sequence[pd.Timestamp],
+    newest: pd.Timestamp,
+    gone: Sequence[pd.Timestamp],
 ) -> None:
     """Remove what was fetched for cycles that go, and forecasts of old ones that stay."""
     source = night.source
     if not isinstance(source, Server):
         return
-    first = cycles[-1] - parse_step(night.settings.retention.fetched)
+    first = newest - parse_step(night.settings.retention.fetched)
     leads = [target.lead for target in night.settings.targets]
     needed = {cycle + lead for cycle in cycles if cycle not in gone for lead in leads}
     for cycle in cycles:

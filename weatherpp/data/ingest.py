@@ -21,6 +21,7 @@ from weatherpp.data.archive import Archive, Known, seal, write_group
 from weatherpp.data.canonical import canonical_name, canonicalise
 from weatherpp.data.catalog import CatalogEntry, Group, SourceVariable
 from weatherpp.data.checks import check_dataset
+from weatherpp.data.file_kind import check_driver, file_kind
 from weatherpp.data.join import Derived, Layout, join, lay_out
 from weatherpp.data.lagged import as_control, lag
 from weatherpp.data.matching import snap
@@ -346,15 +347,12 @@ def read_forecast(path: str | Path) -> xr.Dataset:
 
 
 def _raws(path: Path) -> list[xr.Dataset]:
-    if path.is_file():
-        with path.open("rb") as stream:
-            if stream.read(4) == b"GRIB":
-                return grib.read(path)
-    return [netcdf.read(path)]
+    return grib.read(path) if file_kind(path) == "GRIB" else [netcdf.read(path)]
 
 
 def _pieces(path: Path, entry: CatalogEntry, kind: Kind) -> list[xr.Dataset]:
     """Canonical pieces of a file, only with the wanted variables."""
+    check_driver(path, entry.driver, entry.name)
     if entry.driver == "table":
         return tables.read(path, entry, kind)
     variables = entry.variables_of(kind)

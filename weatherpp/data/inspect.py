@@ -16,18 +16,13 @@ from weatherpp.conventions import UNITS, VARIABLES, Kind, exists_on, grid_dims, 
 from weatherpp.data import grib_scan, netcdf, remote
 from weatherpp.data.archive import Archive
 from weatherpp.data.canonical import canonical_name, canonicalise
+from weatherpp.data.file_kind import file_kind, foreign
 from weatherpp.data.grids import widest_gap
 from weatherpp.data.missing import Missing, described, missing_points, missing_values
-from weatherpp.data.table_files import table_kind
 from weatherpp.data.table_inspect import findings
 from weatherpp.data.values import masked
 from weatherpp.errors import InputError
 
-FOREIGN = {
-    b"BUFR": "observations in BUFR; convert them to a netCDF analysis or a station table first",
-    b"\x1f\x8b": "compressed; unpack it first",
-    b"PK\x03\x04": "a zip file; unpack it first",
-}
 NO_TRUTH = "no analysis to compare with; name one under files.analysis of the catalog entry"
 
 
@@ -71,32 +66,20 @@ def inspect(path: str | Path, values: bool = True) -> Inspection:
         It is none of these, or damaged; the message says what to do.
     """
     path = Path(path)
-    if not path.exists():
-        raise InputError(f"{path}: no such file")
-    if remote.is_link(path):
-        return _dataset(path, "Zarr", values=False)
-    if path.is_dir():
-        if (path / "forecast" / "zarr.json").is_file():
-            return _archive(path, values)
-        if not any((path / name).is_file() for name in ("zarr.json", ".zgroup", ".zmetadata")):
-            raise InputError(f"{path}: a folder, but not a Zarr store; name one file in it")
-        return _dataset(path, "Zarr", values)
-    if not path.is_file():
-        raise InputError(f"{path}: neither a file nor a folder; save the data to a file first")
-    try:
-        with path.open("rb") as stream:
-            start = stream.read(8)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    if start[:4] == b"GRIB":
+    if (path / "forecast" / "zarr.json").is_file():
+        return _archive(path, values)
+    kind = file_kind(path)
+    if kind == "GRIB":
         return _grib(path, values)
-    if start[:3] == b"CDF" or start == b"\x89HDF\r\n\x1a\n":
-        return _dataset(path, "netCDF", values)
-    if table_kind(path) is not None:
+    if kind == "table":
         return Inspection(path, *findings(path))
-    for magic, what in FOREIGN.items():
-        if start.startswith(magic):
-            raise InputError(f"{path}: {what}; only GRIB, netCDF, Zarr and tables can be looked at")
+    if kind is not None:
+        return _dataset(path, kind, values and not remote.is_link(path))
+    if path.is_dir():
+        raise InputError(f"{path}: a folder, but not a Zarr store; name one file in it")
+    what = foreign(path)
+    if what is not None:
+        raise InputError(f"{path}: {what}; only GRIB, netCDF, Zarr and tables can be looked at")
     raise InputError(f"{path}: neither GRIB nor netCDF nor Zarr nor a table; is it whole?")
 
 

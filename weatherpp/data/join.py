@@ -25,7 +25,7 @@ from weatherpp.data.amounts import same_sums
 from weatherpp.data.archive import chunk_sizes
 from weatherpp.data.lagged import lagged_hint
 from weatherpp.data.matching import snap
-from weatherpp.errors import InputError
+from weatherpp.errors import InputError, WeatherppError
 
 ORDER = ("time", "step", "number", "valid_time", "level")
 Index = NDArray[np.intp]
@@ -82,8 +82,7 @@ class Whole:
             for mine in _portions(part, wanted):
                 there = [np.searchsorted(want, part.at[dim][mine[dim]]) for dim, want in items]
                 chosen = {dim: _as_slice(at) for dim, at in mine.items()}
-                with dask.config.set(scheduler="synchronous"):
-                    out[np.ix_(*there)] = part.da.isel(chosen).values
+                out[np.ix_(*there)] = _values(part, chosen)
         squeezed = out[tuple(0 if head.ndim == 0 else slice(None) for head in heads)]
         return squeezed[(..., *inside)] if inside else squeezed
 
@@ -130,6 +129,21 @@ def _portions(part: Part, wanted: Mapping[str, Index]) -> Iterator[dict[str, Ind
             size //= max(at.size, 1)
     for place in itertools.product(*(mine[dim] for dim in single)):
         yield mine | {dim: np.array([at]) for dim, at in zip(single, place, strict=True)}
+
+
+def _values(part: Part, chosen: Mapping[str, slice | Index]) -> NDArray[Any]:
+    try:
+        with dask.config.set(scheduler="synchronous"):
+            values: NDArray[Any] = part.da.isel(chosen).values
+    except (WeatherppError, MemoryError):
+        raise
+    except Exception as error:  # those of netCDF4, zarr and its codecs have no common base
+        if isinstance(error, OSError) and (error.errno or 0) > 0:
+            raise  # the disk's, which may pass; what is written stays
+        raise InputError(
+            f"{part.where}: values of {part.da.name} cannot be read (damaged?); fetch the file again"
+        ) from error
+    return values
 
 
 def _as_slice(at: Index) -> slice | Index:

@@ -16,6 +16,7 @@ from dask.utils import SerializableLock
 from weatherpp.conventions import COORDS
 from weatherpp.data import remote
 from weatherpp.data.classic import bytes_wanted
+from weatherpp.data.file_kind import file_kind
 from weatherpp.errors import InputError, WeatherppError
 from weatherpp.files import partial_name
 
@@ -40,8 +41,9 @@ def read(path: Path) -> xr.Dataset:
     InputError
         Missing, damaged, or no such file.
     """
-    if not path.exists():
-        raise InputError(f"{path}: no such file")
+    kind = file_kind(path)
+    if kind in ("GRIB", "table"):
+        raise InputError(f"{path}: holds {kind}, neither netCDF nor Zarr; name another file")
     engine = "zarr" if path.is_dir() or remote.is_link(path) else "netcdf4"
     if engine == "netcdf4":
         _refuse_cut_off(path)
@@ -59,9 +61,10 @@ def read(path: Path) -> xr.Dataset:
             ds: xr.Dataset = xr.open_dataset(
                 source, engine=engine, cache=False, decode_timedelta=False, backend_kwargs=options
             )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        text = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{path}: not a readable netCDF file or Zarr store ({text})") from None
+    except WeatherppError:
+        raise
+    except Exception as error:  # those of xarray, netCDF4, zarr and its codecs have no common base
+        raise InputError(f"{path}: {_fault(path, error, engine, options)}") from error
     for name, variable in ds.variables.items():
         _check_packing(variable, name, path)
     ds = ds.assign({n: _in_slices(v) for n, v in ds.variables.items() if n not in ds.indexes})
@@ -73,6 +76,40 @@ def read(path: Path) -> xr.Dataset:
     return ds.set_coords(
         [name for name, da in ds.data_vars.items() if da.dtype.kind == "M" or name in bounds]
     )
+
+
+def _fault(path: Path, error: Exception, engine: Any, options: dict[str, Any] | None) -> str:
+    """Why a file cannot be opened; what the libraries say stays for --debug."""
+    if isinstance(error, OSError) and (error.errno or 0) > 0 and path.is_file():
+        return f"cannot be read ({error.strerror})"
+    if isinstance(error, ValueError):
+        try:
+            with xr.open_dataset(
+                path, engine=engine, decode_times=False, backend_kwargs=options
+            ) as ds:
+                for name, variable in ds.variables.items():
+                    if not _decodes(variable):
+                        said = " ".join(str(variable.attrs.get("units")).split())
+                        return (
+                            f"'{name}' has the units '{said[:60]}' (calendar "
+                            f"{variable.attrs.get('calendar', 'standard')}), which cannot be "
+                            "turned into dates; write it in days, hours, minutes or seconds since "
+                            "a date (months have no fixed length)"
+                        )
+        except Exception:  # damaged in another way
+            pass
+    return "not a readable netCDF file or Zarr store (damaged or cut off?); fetch it again"
+
+
+def _decodes(variable: xr.Variable) -> bool:
+    """Whether dates can be made of a variable, if its units say that it holds some."""
+    if " since " not in str(variable.attrs.get("units", "")):
+        return True
+    try:
+        xr.decode_cf(xr.Dataset({"times": variable}), decode_timedelta=False).load()
+    except ValueError:
+        return False
+    return True
 
 
 def _in_slices(variable: xr.Variable) -> xr.Variable:

@@ -89,6 +89,7 @@ VARIABLES: dict[str, Variable] = {
     "rmm2": Variable("1", "", "second Madden-Julian index (RMM2)", placeless=True),
 }
 ACCUMULATED = ("tp", "lsp")  # amounts, summed over time
+YEARS = range(1678, 2262)  # those that times in nanoseconds hold from beginning to end
 REAL_CALENDARS = ("standard", "gregorian", "proleptic_gregorian")
 
 # Names of other sources. Gusts are the maximum since the last output, so the window stays in

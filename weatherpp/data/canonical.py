@@ -40,6 +40,8 @@ from weatherpp.data.times import timed
 from weatherpp.data.values import convert_units, masked
 from weatherpp.errors import InputError
 
+MEASURED = {"latitude", "longitude", "altitude", "y", "x", "level"}
+
 
 def canonicalise(
     ds: xr.Dataset, where: str, kind: Kind = "forecast", lagged: bool = False
@@ -66,6 +68,11 @@ def canonicalise(
     """
     ds = ds.assign({name: masked(da, where) for name, da in ds.data_vars.items()})
     ds = _rename_coords(ds, where)
+    for name in MEASURED & set(ds.coords):
+        if ds[name].dtype.kind not in "iuf":
+            raise InputError(
+                f"{where}: '{name}' holds {ds[name].dtype}, not numbers; mend the file"
+            )
     indices = _indices(ds)
     ds = _without_place(ds[indices]) if indices else on_grid(ds, where)
     ds = _level(ds, where)

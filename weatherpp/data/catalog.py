@@ -21,6 +21,7 @@ from weatherpp.data.download import Progress
 from weatherpp.data.regrid import LIKE, GridSettings
 from weatherpp.data.shipped import shipped_folder
 from weatherpp.data.table_layout import TableLayout
+from weatherpp.data.urls import is_url, local_folder
 from weatherpp.errors import ConfigError, InputError
 from weatherpp.recipe import parse_step
 from weatherpp.strict import Label, Strict, read_yaml, validate
@@ -221,7 +222,7 @@ class CatalogEntry(Strict):
         if there is not None:
             return there.folder
         text = self._root(root)
-        folder = remote.local_folder(text) or Path(text).expanduser()
+        folder = local_folder(text) or Path(text).expanduser()
         if root is None and not folder.is_absolute():
             folder = self._base / folder
         if not folder.is_dir():
@@ -243,7 +244,7 @@ class CatalogEntry(Strict):
             An environment variable is not set, or the URL cannot be used.
         """
         text = self._root(root)
-        if not remote.is_url(text) or remote.local_folder(text) is not None:
+        if not is_url(text) or local_folder(text) is not None:
             return None
         if text not in self._remotes:
             self._remotes[text] = remote.Remote(text)

@@ -11,10 +11,10 @@ import eccodes
 import numpy as np
 from cfgrib.cfmessage import GRIB_STEP_UNITS_TO_SECONDS
 
+from weatherpp.conventions import YEARS
 from weatherpp.data.grib_sections import check_lengths
 from weatherpp.errors import InputError
 
-YEARS = range(1678, 2262)  # whole ones that times in nanoseconds can hold
 LONGEST_LEAD = 200 * 366 * 86400  # seconds; more is damage
 WIND = ("u", "v", "u10", "v10", "u100", "v100")
 

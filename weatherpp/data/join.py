@@ -141,7 +141,8 @@ def _values(part: Part, chosen: Mapping[str, slice | Index]) -> NDArray[Any]:
         if isinstance(error, OSError) and (error.errno or 0) > 0:
             raise  # the disk's, which may pass; what is written stays
         raise InputError(
-            f"{part.where}: values of {part.da.name} cannot be read (damaged?); fetch the file again"
+            f"{part.where}: values of {part.da.name} cannot be read (damaged?); fetch the file "
+            "again"
         ) from error
     return values
 

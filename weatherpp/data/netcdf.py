@@ -65,6 +65,11 @@ def read(path: Path) -> xr.Dataset:
         raise
     except Exception as error:  # those of xarray, netCDF4, zarr and its codecs have no common base
         raise InputError(f"{path}: {_fault(path, error, engine, options)}") from error
+    if not ds.variables:
+        raise InputError(
+            f"{path}: nothing at its root, and groups are not read; copy the group to a file of "
+            "its own (ncks -G : -g NAME)"
+        )
     for name, variable in ds.variables.items():
         _check_packing(variable, name, path)
     ds = ds.assign({n: _in_slices(v) for n, v in ds.variables.items() if n not in ds.indexes})

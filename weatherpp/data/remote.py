@@ -20,7 +20,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from zarr.storage import FsspecStore, WrapperStore
 
@@ -30,12 +29,19 @@ from weatherpp.data.download import (
     Meter,
     Progress,
     Ranges,
-    chain,
     download,
     download_ranges,
     passing,
 )
-from weatherpp.errors import ConfigError, InputError, WeatherppError
+from weatherpp.data.urls import (
+    check_url,
+    filesystem,
+    no_answer,
+    options_of,
+    reason_of,
+    says_absent,
+)
+from weatherpp.errors import InputError, WeatherppError
 from weatherpp.files import in_turn, write_whole
 from weatherpp.strict import digest
 
@@ -45,22 +51,10 @@ if TYPE_CHECKING:
     from zarr.abc.store import ByteRequest
     from zarr.core.buffer import Buffer, BufferPrototype
 
-SCHEMES = ("http", "https", "s3", "gs", "memory")
 LINK = ".link.json"
 METADATA = (".zmetadata", "zarr.json", ".zgroup")
 VERSION = ("size", "ETag", "etag", "Last-Modified", "LastModified", "md5Hash", "generation")
 AT_ONCE = 4  # downloads
-
-
-def is_url(text: str) -> bool:
-    """Whether a root is a URL and no folder."""
-    return "://" in text
-
-
-def local_folder(url: str) -> Path | None:
-    """The folder that a ``file://`` URL means; None for any other URL."""
-    # a URL that is none is not taken apart here, but refused where it is used
-    return Path(urlsplit(url).path) if url.lower().startswith("file://") else None
 
 
 class Remote:
@@ -82,8 +76,8 @@ class Remote:
     def __init__(self, url: str, folder: Path | None = None) -> None:
         self.url = url.rstrip("/")
         self.progress: Progress | None = None
-        _check_url(url)
-        self.fs = _filesystem(url)
+        check_url(url)
+        self.fs = filesystem(url)
         label = re.sub(r"[^\w.-]+", "_", self.url.split("://", 1)[1])[-60:]
         named = f"{label}-{hashlib.sha256(self.url.encode()).hexdigest()[:12]}"
         self.folder = folder or _cache() / named
@@ -114,9 +108,9 @@ class Remote:
         try:
             found = [str(path).rstrip("/") for path in self.fs.glob(f"{self._top}/{pattern}")]
         except Exception as error:  # each storage library has its own
-            if _absent(error):
+            if says_absent(error):
                 return []
-            raise _no_answer(f"{self.url}/{pattern}", error) from None
+            raise no_answer(f"{self.url}/{pattern}", error) from None
         names = sorted({path.removeprefix(f"{self._top}/") for path in found})
         for name in names:
             if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
@@ -195,7 +189,7 @@ class Remote:
                     if _is_own(error, part):
                         raise
                     if not passing(error) or pauses == TRIES - 1:
-                        raise _no_answer(where, error) from None
+                        raise no_answer(where, error) from None
                     time.sleep(PAUSE * 2**pauses)
                     continue
                 now = self.stated(name)
@@ -239,10 +233,10 @@ class Remote:
                 info = self.fs.info(f"{self._top}/{name}")
                 break
             except Exception as error:
-                if _absent(error):
+                if says_absent(error):
                     return None
                 if not passing(error) or pauses == TRIES - 1:
-                    raise _no_answer(f"{self.url}/{name}", error) from None
+                    raise no_answer(f"{self.url}/{name}", error) from None
                 time.sleep(PAUSE * 2**pauses)
         return {
             key: info[key] if key == "size" else str(info[key]) for key in VERSION if key in info
@@ -279,8 +273,8 @@ class Remote:
             try:
                 return kind, bytes(self.fs.cat_file(f"{self._top}/{name}/{kind}"))
             except Exception as error:
-                if not _absent(error):
-                    raise _no_answer(f"{self.url}/{name}", error) from None
+                if not says_absent(error):
+                    raise no_answer(f"{self.url}/{name}", error) from None
         return None
 
 
@@ -328,9 +322,9 @@ def open_store(link: Path) -> tuple[_Guarded, bool]:
         url, consolidated = str(content["url"]), bool(content["consolidated"])
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{link}: not a link to a Zarr store; remove it") from None
-    _check_url(url)
-    _filesystem(url)  # refuses what cannot be read
-    store = FsspecStore.from_url(url, storage_options=_options(url), read_only=True)
+    check_url(url)
+    filesystem(url)  # refuses what cannot be read
+    store = FsspecStore.from_url(url, storage_options=options_of(url), read_only=True)
     return _Guarded(store), consolidated
 
 
@@ -347,7 +341,7 @@ class _Guarded(WrapperStore[FsspecStore]):
             return await super().get(key, prototype, byte_range)
         except Exception as error:  # each storage library has its own
             raise WeatherppError(
-                f"{self._store.path}/{key}: cannot be read now ({_reason(error)}); run the same "
+                f"{self._store.path}/{key}: cannot be read now ({reason_of(error)}); run the same "
                 "command again to go on"
             ) from None
 
@@ -357,70 +351,3 @@ def _cache() -> Path:
     if named:
         return Path(named).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "weatherpp"
-
-
-def _check_url(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError as error:
-        raise ConfigError(f"{url.rpartition('@')[2]}: is no URL ({error})") from None
-    if parts.scheme not in SCHEMES:
-        raise ConfigError(
-            f"{url}: URLs of this kind are not read; there are file, {', '.join(SCHEMES)}"
-        )
-    if not parts.netloc and parts.scheme != "memory":
-        raise ConfigError(f"{url}: names no server; write for example https://example.org/data")
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        bare = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-        raise ConfigError(
-            f"{bare}: no user, password, token or other query belongs into the URL of a root; "
-            "credentials are taken from the environment"
-        )
-
-
-def _options(url: str) -> dict[str, Any]:
-    """For the file system: never an old listing; with http, whole files however long they take."""
-    options: dict[str, Any] = {"skip_instance_cache": True, "use_listings_cache": False}
-    if urlsplit(url).scheme in ("http", "https"):
-        from aiohttp import ClientTimeout
-
-        patience = ClientTimeout(total=None, sock_connect=30, sock_read=60)
-        # a packed transfer would not have the size that the server states
-        options["headers"] = {"Accept-Encoding": "identity"}
-        options["client_kwargs"] = {"timeout": patience, "trust_env": True}
-    return options
-
-
-def _filesystem(url: str) -> Any:
-    try:
-        import fsspec
-
-        return fsspec.filesystem(urlsplit(url).scheme, **_options(url))
-    except ImportError as error:
-        name = {"s3": "s3fs", "gs": "gcsfs", "http": "aiohttp", "https": "aiohttp"}
-        lacking = error.name or name.get(urlsplit(url).scheme, "fsspec")
-        raise ConfigError(
-            f"{url}: needs the package {lacking}: pip install 'weatherpp[remote]'"
-        ) from None
-
-
-def _absent(error: BaseException) -> bool:
-    """Whether the server says that there is no such file; fsspec says so also of a dead server."""
-    first = chain(error)[-1]
-    if isinstance(error, FileNotFoundError) and isinstance(first, FileNotFoundError | KeyError):
-        return True
-    return getattr(first, "status", None) in (404, 410)
-
-
-def _reason(error: BaseException) -> str:
-    first = chain(error)[-1]
-    text = " ".join(str(first).split()) or type(first).__name__
-    return text if len(text) <= 200 else f"{text[:200]}..."
-
-
-def _no_answer(where: str, error: BaseException) -> InputError:
-    return InputError(
-        f"{where}: cannot be fetched ({_reason(error)}); is the address right, the server up, and "
-        "are credentials needed?"
-    )

@@ -15,15 +15,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from weatherpp.conventions import listed
+from weatherpp.conventions import YEARS, listed
 from weatherpp.data.table_layout import EPOCH
 from weatherpp.errors import InputError
 
 Floats = NDArray[np.float64]
+EXACT = 2.0**53  # beyond, float64 passes over whole numbers
+LAST_SECOND = (YEARS[-1] - 1970) * 365 * 86400  # within the times in nanoseconds, either way
 BLANK = ("", "NA", "NaN", "nan", "None", "null")
 GZIP, PARQUET, SQLITE = b"\x1f\x8b", b"PAR1", b"SQLite format 3\x00"
 
@@ -91,6 +92,9 @@ def read_table(path: Path, sheet: str | None = None) -> pd.DataFrame:
         frame = _read_csv(path, packed)
     else:
         frame = _read_parquet(path)
+    twice = frame.columns[frame.columns.duplicated()]
+    if twice.size:
+        raise InputError(f"{path}: two columns are called '{twice[0]}'; rename one")
     if frame.empty:
         raise InputError(f"{path}: a table without rows")
     return frame
@@ -107,9 +111,6 @@ def _read_csv(path: Path, packed: bool) -> pd.DataFrame:
     if not rows:
         return pd.DataFrame()
     head, body = rows[0], rows[1:]
-    twice = [name for name in head if head.count(name) > 1]
-    if twice:
-        raise InputError(f"{path}: two columns are called '{twice[0]}'; rename one")
     if len(head) < 2:
         raise InputError(f"{path}: one column only; are its cells separated by commas?")
     for number, row in enumerate(body, start=1):
@@ -123,10 +124,13 @@ def _read_csv(path: Path, packed: bool) -> pd.DataFrame:
 
 def _read_parquet(path: Path) -> pd.DataFrame:
     try:
-        frame: pd.DataFrame = parquet.read_table(path).to_pandas(ignore_metadata=True)
-    except (OSError, pyarrow.ArrowException) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path}: not a readable parquet file ({reason})") from None
+        table = parquet.read_table(path)
+        table.validate(full=True)  # else text that is no UTF-8 is found out when it is used
+        frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+    except Exception as error:  # those of pyarrow and of pandas have no common base
+        raise InputError(
+            f"{path}: not a readable parquet file (damaged or cut off?); fetch it again"
+        ) from error
     return frame
 
 
@@ -147,9 +151,10 @@ def _query(path: Path, query: str) -> pd.DataFrame:
         uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
         with closing(sqlite3.connect(uri, uri=True)) as connection:
             return pd.read_sql_query(query, connection)
-    except (sqlite3.Error, pd.errors.DatabaseError) as error:
-        reason = str(error).splitlines()[-1]
-        raise InputError(f"{path}: not a readable SQLite data base ({reason})") from None
+    except Exception as error:  # those of sqlite3 and of pandas have no common base
+        raise InputError(
+            f"{path}: not a readable SQLite data base (damaged or cut off?); fetch it again"
+        ) from error
 
 
 def column(frame: pd.DataFrame, name: str, where: str) -> pd.Series[Any]:
@@ -175,6 +180,8 @@ def numbers(values: pd.Series[Any], where: str, missing: tuple[float, ...] = ())
     """
     if pd.api.types.is_datetime64_any_dtype(values) or values.dtype.kind == "m":
         raise InputError(f"{where}: column '{values.name}' holds times, not numbers")
+    if pd.api.types.is_bool_dtype(values):
+        raise InputError(f"{where}: column '{values.name}' holds truth values, not numbers")
     blank = values.isna().to_numpy()
     if not pd.api.types.is_numeric_dtype(values):
         values = values.astype(object).where(~blank, "").astype(str).str.strip()
@@ -204,7 +211,9 @@ def times(values: pd.Series[Any], where: str, form: str | None = None) -> pd.Dat
     """
     name = values.name
     if form == EPOCH:
-        found = pd.to_datetime(pd.Series(numbers(values, where)), unit="s", utc=True)
+        seconds = numbers(values, where)
+        within = np.abs(seconds) < LAST_SECOND  # False for NaN
+        found = pd.to_datetime(pd.Series(np.where(within, seconds, np.nan)), unit="s", utc=True)
     elif pd.api.types.is_datetime64_any_dtype(values):
         found = pd.to_datetime(values, utc=True)
     elif form is None and pd.api.types.is_numeric_dtype(values):
@@ -215,13 +224,15 @@ def times(values: pd.Series[Any], where: str, form: str | None = None) -> pd.Dat
     else:
         text = values.astype(str).str.strip()
         found = pd.to_datetime(text, format=form or "ISO8601", utc=True, errors="coerce")
+    said = f"of the form {form}" if form else "(ISO 8601; or say table.time_format)"
     bad = found.isna().to_numpy()
-    if bad.any():
-        row = int(bad.argmax())
-        raise InputError(
-            f"{where}: column '{name}', row {row + 1}: '{values.iloc[row]}' is no time"
-            + (f" of the form {form}" if form else " (ISO 8601; or say table.time_format)")
-        )
+    beyond = ~bad & ~found.dt.year.isin(YEARS).to_numpy()
+    if (bad | beyond).any():
+        row = int((bad | beyond).argmax())
+        fault = f"is no time {said}"
+        if beyond[row]:
+            fault = f"lies beyond the years {YEARS[0]} to {YEARS[-1]}"
+        raise InputError(f"{where}: column '{name}', row {row + 1}: '{values.iloc[row]}' {fault}")
     return pd.DatetimeIndex(found).tz_localize(None).as_unit("ns")
 
 
@@ -235,8 +246,9 @@ def names(values: pd.Series[Any], where: str) -> NDArray[np.str_]:
     """
     if values.dtype.kind == "f":
         found = numbers(values, where)
-        if (found != np.rint(found)).any():
-            row = int((found != np.rint(found)).argmax())
+        odd = ~((found == np.rint(found)) & (np.abs(found) < EXACT))  # NaN is odd, too
+        if odd.any():
+            row = int(odd.argmax())
             raise InputError(
                 f"{where}: column '{values.name}', row {row + 1}: '{values.iloc[row]}' is no "
                 "identifier"

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from weatherpp.conventions import LEAD_UNITS, REAL_CALENDARS, Kind, listed
+from weatherpp.conventions import LEAD_UNITS, REAL_CALENDARS, YEARS, Kind, listed
 from weatherpp.errors import InputError
 
 NAMES = ("time", "valid_time", "reference")
@@ -54,8 +54,8 @@ def _refuse_other_times(times: xr.DataArray, where: str) -> None:
     calendar = getattr(times.values.flat[0], "calendar", None) if times.size else None
     if calendar in REAL_CALENDARS:
         raise InputError(
-            f"{where}: '{times.name}' reaches beyond the years 1678 to 2261, which times in "
-            "nanoseconds can hold; select the dates first"
+            f"{where}: '{times.name}' reaches beyond the years {YEARS[0]} to {YEARS[-1]}, "
+            "which times in nanoseconds can hold; select the dates first"
         )
     state = f"the calendar is {calendar}" if calendar else f"values of type {times.dtype}"
     raise InputError(
@@ -287,7 +287,9 @@ def _refuse_other_leads(lead: xr.DataArray, odd: int, where: str) -> NoReturn:
         pd.DatetimeIndex(start + np.atleast_1d(lead.isel(reference=i).values))
         for i, start in zip((0, odd), starts, strict=True)
     ]
-    months = [(v.year - s.year) * 12 + v.month - s.month for v, s in zip(valid, starts, strict=True)]
+    months = [
+        (v.year - s.year) * 12 + v.month - s.month for v, s in zip(valid, starts, strict=True)
+    ]
     if months[0].equals(months[1]) and months[0].is_unique and months[0].max() > 0:
         why, what = "months differ in length", "take starts of one calendar month"
     elif valid[0].isin(valid[1]).any():

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from weatherpp.data.catalog import Files, SourceVariable
 from weatherpp.data.regrid import GridSettings
-from weatherpp.data.remote import is_url, local_folder
+from weatherpp.data.urls import is_url, local_folder
 from weatherpp.recipe import Bootstrap, Finite, ProductSettings, Target, parse_step
 from weatherpp.strict import Label, Strict, load
 

@@ -40,12 +40,13 @@ def lagged_hint(
         return ""
     others = tuple(axis for axis, dim in enumerate(dims) if dim not in wanted)
     kept = [dim for dim in dims if dim in wanted]
-    runs = there.any(axis=others).transpose([kept.index(dim) for dim in wanted])
+    any_of: NDArray[np.bool_] = np.asarray(there.any(axis=others))
+    runs = any_of.transpose([kept.index(dim) for dim in wanted])
     valid = [
         start + labels["step"][run.any(axis=1)]
         for start, run in zip(labels["time"], runs, strict=True)
     ]
-    members = runs.any(axis=1)
+    members: NDArray[np.bool_] = np.asarray(runs.any(axis=1))
     for i in range(len(valid) - 1):
         if np.intersect1d(valid[i], valid[i + 1]).size and not (members[i] & members[i + 1]).any():
             return LAGGED_HINT

@@ -21,6 +21,8 @@ from weatherpp.data.fields import select, subsample
 from weatherpp.data.matching import truth_for
 from weatherpp.methods.base import FitData, method_class
 from weatherpp.operations import registry
+from weatherpp.operations.log import Log
+from weatherpp.operations.nightly import Outcome, run_nightly
 from weatherpp.operations.settings import Nightly
 from weatherpp.recipe import MemberChoice, Target
 from weatherpp.strict import validate
@@ -56,6 +58,9 @@ RECIPE: dict[str, Any] = {
 }
 
 
+QUIET = Log(quiet=True)
+
+
 def cycle_at(day: int) -> pd.Timestamp:
     """The cycle of a day, counted from 0."""
     return FIRST + pd.Timedelta(days=day)
@@ -73,6 +78,19 @@ def recipe_with(place: Path, **changes: Any) -> dict[str, Any]:
 def settings_of(place: Path, **changes: Any) -> Nightly:
     """The same, checked."""
     return validate(Nightly, recipe_with(place, **changes), "test")
+
+
+def night(place: Path, *days: int, **changes: Any) -> Outcome:
+    """Make some days by the recipe with changes."""
+    settings = settings_of(place, **changes)
+    return run_nightly(settings, place / "work", [cycle_at(day) for day in days], log=QUIET)
+
+
+def product_of(place: Path, day: int) -> xr.Dataset:
+    """The product of a day."""
+    path = place / "work" / "cycles" / f"{cycle_at(day):%Y-%m-%dT%H}" / "z500-48h.nc"
+    with xr.open_dataset(path, decode_timedelta=True) as ds:
+        return ds.load()
 
 
 class Cycles:

@@ -64,7 +64,7 @@ def read(path: Path) -> xr.Dataset:
     except WeatherppError:
         raise
     except Exception as error:  # those of xarray, netCDF4, zarr and its codecs have no common base
-        raise InputError(f"{path}: {_fault(path, error, engine, options)}") from error
+        raise InputError(f"{path}: {_fault(path, error, source, engine, options)}") from error
     if not ds.variables:
         raise InputError(
             f"{path}: nothing at its root, and groups are not read; copy the group to a file of "
@@ -83,14 +83,16 @@ def read(path: Path) -> xr.Dataset:
     )
 
 
-def _fault(path: Path, error: Exception, engine: Any, options: dict[str, Any] | None) -> str:
+def _fault(
+    path: Path, error: Exception, source: Any, engine: Any, options: dict[str, Any] | None
+) -> str:
     """Why a file cannot be opened; what the libraries say stays for --debug."""
     if isinstance(error, OSError) and (error.errno or 0) > 0 and path.is_file():
         return f"cannot be read ({error.strerror})"
     if isinstance(error, ValueError):
         try:
             with xr.open_dataset(
-                path, engine=engine, decode_times=False, backend_kwargs=options
+                source, engine=engine, decode_times=False, backend_kwargs=options
             ) as ds:
                 for name, variable in ds.variables.items():
                     if not _decodes(variable):

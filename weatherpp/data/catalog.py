@@ -301,8 +301,6 @@ class CatalogEntry(Strict):
                     raise InputError(f"{match}: a symbolic link that leads nowhere") from None
                 if not inside:
                     raise ConfigError(f"{match}: leads out of the folder {folder}")
-                if not match.is_file() and not match.is_dir():  # a pipe would be waited for
-                    raise InputError(f"{match}: neither a file nor a folder; save the data first")
             names = [match.relative_to(folder).as_posix() for match in found]
             where = str(folder / pattern)
         if not names:

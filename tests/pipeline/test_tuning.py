@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from weatherpp import cli
 from weatherpp.data.ingest import read_forecast
-from weatherpp.errors import ConfigError, WeatherppError
+from weatherpp.errors import ConfigError, InputError, WeatherppError
 from weatherpp.methods.base import load_model
 from weatherpp.pipeline import tuning
 from weatherpp.pipeline.progress import Terminal
@@ -184,6 +184,14 @@ def test_score_is_that_of_the_model_on_the_validation_dates(place: Path) -> None
     weights = np.cos(np.deg2rad(dist["latitude"].values))
     expected = np.average(crps.mean(axis=(0, 2)), weights=weights)
     assert found.trials[0].score == pytest.approx(expected, rel=1e-3)  # cells end at the poles
+
+
+def test_a_damaged_record_of_trials_is_one_line(place: Path) -> None:
+    folder = place / "run" / "tuning" / "z500" / "net"
+    folder.mkdir(parents=True)
+    (folder / "studies.db").write_bytes(b"no database" * 1000)
+    with pytest.raises(InputError, match=r"studies\.db: the trials .* remove it to begin"):
+        search("net", 1, run_dir=place / "run")
 
 
 def test_trials_that_fail_are_listed_and_passed_over(place: Path) -> None:

@@ -24,7 +24,7 @@ import yaml
 from weatherpp.conventions import has_gaps
 from weatherpp.data.archive import Archive
 from weatherpp.data.fields import ensemble_spread, subsample
-from weatherpp.errors import ConfigError, WeatherppError
+from weatherpp.errors import ConfigError, InputError, WeatherppError
 from weatherpp.files import write_whole
 from weatherpp.methods.base import FitData, Method, method_class
 from weatherpp.methods.recent import Recent
@@ -151,7 +151,7 @@ def tune(
             source_digest("fit"),
         )
         data = _data(job, archive, field, entry)
-        with _quiet(optuna):
+        with _quiet(optuna), _readable(folder / STUDIES):
             study = optuna.create_study(
                 storage=f"sqlite:///{(folder / STUDIES).resolve()}",
                 study_name=name,
@@ -227,6 +227,22 @@ def _quiet(optuna: Any) -> Iterator[None]:
             yield
     finally:
         optuna.logging.set_verbosity(level)
+
+
+@contextmanager
+def _readable(studies: Path) -> Iterator[None]:
+    """Say in words that the record of the trials, an SQLite file, cannot be used."""
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import DBAPIError  # comes with optuna
+
+    try:
+        yield
+    except (DBAPIError, StorageInternalError) as error:
+        reason = " ".join(str(getattr(error, "orig", error)).split())
+        raise InputError(
+            f"{studies}: the trials made so far cannot be used ({reason}); remove it to begin the "
+            "search anew"
+        ) from None
 
 
 def _named(items: tuple[T, ...], key: str, name: str, what: str) -> T:

@@ -160,7 +160,7 @@ def test_gaps_are_refused_unless_they_are_meant(name: str, data: FitData) -> Non
         fitted(name, replace(data, truth=truth))
     endless = data.truth.copy()
     endless[0, 0] = np.inf
-    with pytest.raises(InputError, match="1 of 240 training values are missing"):
+    with pytest.raises(InputError, match="1 of 240 training values are infinite"):
         fitted(name, replace(data, truth=endless))
 
 

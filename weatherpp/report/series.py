@@ -156,6 +156,7 @@ def meteogram(
     style.title(figure, _heading(title, any_field))
     axes = list(figure.subplots(len(forecasts), 1, squeeze=False, sharex=True)[:, 0])
     words = []
+    all_hours = [lead_hours(field) for field in firsts.values()]
     for ax, (name, row) in zip(axes, forecasts.items(), strict=True):
         units = str(firsts[name].attrs.get("units", ""))
         style.plain_axes(ax, grid="y")
@@ -166,9 +167,9 @@ def meteogram(
         if truth is not None and name in truth:
             hours, values = truth_points(truth[name], start_of(firsts[name]))
             ax.plot(hours, values, "o", color="black", markersize=3.5, zorder=5, label="analysis")
+            all_hours.append(hours)
         _not_below_zero(ax, row)
-    all_hours = np.unique(np.concatenate([lead_hours(field) for field in firsts.values()]))
-    _lead_axis(axes[-1], all_hours, start_of(any_field), wide=True)
+    _lead_axis(axes[-1], np.unique(np.concatenate(all_hours)), start_of(any_field), wide=True)
     for ax in axes[:-1]:
         ax.tick_params(labelbottom=False)
         ax.set_xlabel("")

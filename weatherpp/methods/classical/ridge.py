@@ -91,7 +91,7 @@ class Ridge(ParameterMethod):
     def fit(self, data: FitData) -> Self:
         """Weights and coefficients from the training dates.
 
-        Holds the predictors of all training dates in memory, for a while three times over: 12 bytes
+        Holds the predictors of all training dates in memory, for a while eight times over: 32 bytes
         for each date, point and predictor.
 
         Raises

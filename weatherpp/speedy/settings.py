@@ -10,7 +10,7 @@ from pydantic import Field
 from weatherpp.strict import Strict
 
 YEARS = {"small": 3, "full": 5}
-DATES_PER_YEAR = {"small": 10, "full": 40}
+DATES_PER_YEAR = {"small": 10, "full": 24}
 MEMBERS = {"small": 5, "full": 10}
 TRUNCATION = {"small": 21, "full": 31}
 LEVELS = (500, 850)
@@ -20,7 +20,7 @@ LEVELS = (500, 850)
 class SpeedyConfig(Strict):
     """Configuration of a SPEEDY archive; what is None depends on the size.
 
-    ``small`` is 3 years of 10 initial dates with 5 members at T21, ``full`` 5 years of 40 dates
+    ``small`` is 3 years of 10 initial dates with 5 members at T21, ``full`` 5 years of 24 dates
     with 10 members at T31. The same configuration gives the same archive on the same machine.
     """
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from weatherpp.methods.neural.arrange import arrange
+from weatherpp.methods.neural.networks import padding
 from weatherpp.methods.neural.networks.bias import Local, LocallyConnected, TileNet, UNet2d
 from weatherpp.methods.neural.networks.inception import InceptionNet
 from weatherpp.methods.neural.networks.padding import Topology
@@ -57,6 +58,33 @@ def test_unet_follows_a_roll_in_longitude(stride: int, topology: Topology) -> No
         torch.testing.assert_close(
             net(x.roll(roll, -1)), net(x).roll(roll, -1), atol=1e-5, rtol=1e-5
         )
+
+
+@pytest.mark.parametrize("topology", [Topology(), GLOBE, Topology(True, True, True)])
+@pytest.mark.parametrize("name", [*sorted(set(FLAT) - {"tiles"}), "volume", "strided volume"])
+def test_strips_of_a_large_grid_give_what_the_whole_gives(
+    name: str, topology: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volumes = {
+        "volume": lambda: LevelStack(UNet3d(2, 3, 2, 2, topology, level=0), [[0], [1]]),
+        "strided volume": lambda: LevelStack(
+            UNet3d(2, 3, 2, 1, topology, stride=2, level=0), [[0], [1]]
+        ),
+    }
+    net = awake(volumes[name]() if name in volumes else FLAT[name](topology))
+    x = torch.randn(2, 2, 151, 6)
+    with torch.inference_mode():
+        whole = net(x)
+        monkeypatch.setattr(padding, "STRIP_POINTS", 200)
+        strips = net(x)
+    assert not torch.equal(whole[..., :1, :], whole[..., 1:2, :])
+    torch.testing.assert_close(strips, whole, atol=1e-5, rtol=1e-5)
+    far = x.clone()
+    far[..., -1, :] += 1  # the outermost row tells in its own strip, and not in the first
+    with torch.inference_mode():
+        changed = net(far)
+    assert torch.equal(changed[..., 0, :], strips[..., 0, :])
+    assert not torch.equal(changed[..., -1, :], strips[..., -1, :])
 
 
 def test_residual_net_follows_a_roll_in_longitude() -> None:

@@ -30,7 +30,7 @@ from weatherpp.methods.base import FitData, Method, load_model, method_class, si
 from weatherpp.methods.classical.common import same_grid
 from weatherpp.methods.neural.arrange import arrange
 from weatherpp.methods.neural.build import Curve, NeuralSettings, Place, build_network, pick_device
-from weatherpp.methods.neural.networks.padding import Topology
+from weatherpp.methods.neural.networks.padding import STRIP_POINTS, Topology
 from weatherpp.methods.neural.networks.stack import Stack
 from weatherpp.methods.neural.pool import Pool
 from weatherpp.methods.neural.samples import (
@@ -405,9 +405,11 @@ class Correction(Method):
         device = pick_device(self.device)
         nets = [net.to(device) for net in nets]
         parts = []
+        points = math.prod(self.inputs["mean"].shape[1:])
+        batch = min(PREDICT_BATCH, max(1, STRIP_POINTS // points))  # one date of a large grid
         with torch.inference_mode():
-            for start in range(0, len(samples), PREDICT_BATCH):
-                dates = list(range(start, min(start + PREDICT_BATCH, len(samples))))
+            for start in range(0, len(samples), batch):
+                dates = list(range(start, min(start + batch, len(samples))))
                 x = samples.__getitems__(dates)["x"].to(device)
                 total = sum(net(x).double() for net in nets) / len(nets)
                 parts.append(torch.as_tensor(total).cpu().numpy())

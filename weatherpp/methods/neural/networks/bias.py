@@ -90,6 +90,10 @@ class UNet2d(Padded):
             nn.init.zeros_(self.head.weight)
             nn.init.zeros_(self.head.bias)  # type: ignore[arg-type]
 
+    def reach(self, x: Tensor) -> int:
+        """More than two convolutions down, three up and the poolings come to, stage by stage."""
+        return 8 * self.multiple
+
     def body(self, x: Tensor) -> Tensor:
         """Map (batch, channels, lat, lon) to (batch, out, lat, lon)."""
         skips: list[Tensor] = []

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from weatherpp.methods.neural.networks.padding import Topology, pad
+from weatherpp.methods.neural.networks.padding import Topology, in_strips, pad
 
 KERNELS = (3, 5, 7)
 GROWTH = 4
@@ -82,6 +82,9 @@ class InceptionNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (batch, channels, lat, lon) to (batch, out, lat, lon)."""
+        return in_strips(self._whole, x, 2 + len(self.layers) * (max(KERNELS) // 2))
+
+    def _whole(self, x: Tensor) -> Tensor:
         x = self.drop(x)
         start = y = functional.relu(self.first_norm(self.first(pad(x, 1, self.topology))))
         for layer in self.layers:

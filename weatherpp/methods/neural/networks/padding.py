@@ -8,10 +8,15 @@ the networks can be exported to ONNX.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.jit._trace import is_tracing
+
+STRIP_POINTS = 300_000
+"""Most points of a grid that are predicted at once: half a degree of the globe."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +99,39 @@ def missing_to_multiple(length: int, multiple: int) -> tuple[int, int]:
     return missing // 2, missing - missing // 2
 
 
+def in_strips(net: Callable[[Tensor], Tensor], x: Tensor, reach: int, multiple: int = 1) -> Tensor:
+    """A network on a grid of any size, in bounded memory where nothing is learnt.
+
+    A grid of more than :data:`STRIP_POINTS` points is gone through in strips of rows that
+    overlap so far that the outputs are those of the whole grid, up to rounding.
+
+    Parameters
+    ----------
+    net
+        Maps (..., lat, lon) to (..., lat, lon).
+    reach
+        Rows beyond its own that an output depends on, at most.
+    multiple
+        Strips begin and end at multiples of so many rows.
+    """
+    height, width = x.shape[-2:]
+    # What learns needs the whole for its gradients, and a trace (ONNX) must hold for all sizes.
+    whole = torch.is_grad_enabled() or is_tracing()  # type: ignore[no-untyped-call]
+    if whole or height * width <= STRIP_POINTS:
+        return net(x)
+    reach += -reach % multiple
+    rows = max(STRIP_POINTS // width, 2 * reach, multiple)
+    rows -= rows % multiple
+    parts = []
+    for first in range(0, height, rows):
+        last, top = min(first + rows, height), max(first - reach, 0)
+        part = net(x[..., top : min(last + reach, height), :])
+        parts.append(part[..., first - top : last - top, :])
+    return torch.cat(parts, dim=-2)
+
+
 class Padded(nn.Module):
-    """Base of networks that work on any grid size: pads to a multiple, runs, crops.
+    """Base of networks that work on any grid size: pads to a multiple, runs in strips, crops.
 
     Where the grid already is a multiple nothing is added, and rolling the input in longitude by
     a multiple rolls the output exactly. Where it is not, the inner layers of a global grid join
@@ -111,6 +147,10 @@ class Padded(nn.Module):
         """The network proper, on a grid that is a multiple."""
         raise NotImplementedError
 
+    def reach(self, x: Tensor) -> int:
+        """Rows beyond its own that an output depends on, at most."""
+        raise NotImplementedError
+
     def forward(self, x: Tensor) -> Tensor:
         """Run on any grid; the last two dimensions are (lat, lon)."""
         height, width = x.shape[-2], x.shape[-1]
@@ -118,5 +158,5 @@ class Padded(nn.Module):
         west, east = missing_to_multiple(width, self.multiple)
         padded = pad_rows(x, north, south, self.topology)
         padded = pad_columns(padded, west, east, self.topology)
-        out = self.body(padded)
+        out = in_strips(self.body, padded, self.reach(x), self.multiple)
         return out[..., north : north + height, west : west + width]

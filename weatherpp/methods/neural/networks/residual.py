@@ -49,6 +49,10 @@ class Core(Padded):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)  # type: ignore[arg-type]
 
+    def reach(self, x: Tensor) -> int:
+        """Two rows of the core, of two rows each, for every block."""
+        return 4 * len(self.blocks)
+
     def body(self, x: Tensor) -> Tensor:
         """Core on an even grid."""
         y = functional.relu(self.blocks(self.stem(self.drop(x))))

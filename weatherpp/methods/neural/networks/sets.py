@@ -112,6 +112,10 @@ class Core(Padded):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)  # type: ignore[arg-type]
 
+    def reach(self, x: Tensor) -> int:
+        """Two rows of the core, of two rows each, for every block."""
+        return 4 * len(self.blocks)
+
     def body(self, x: Tensor) -> Tensor:
         """Map (batch, common + member * own, lat, lon) to (batch, member * out, lat, lon)."""
         common, own = self.sizes

@@ -65,6 +65,10 @@ class TemporalNet(Padded):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)  # type: ignore[arg-type]
 
+    def reach(self, x: Tensor) -> int:
+        """A row of the core, of two rows, for every cell and lead time."""
+        return 2 * len(self.cells) * x.shape[2]
+
     def body(self, x: Tensor) -> Tensor:
         """Map (batch, channels, lead time, lat, lon) to (batch, out, lat, lon)."""
         batch, _, leads, height, columns = x.shape

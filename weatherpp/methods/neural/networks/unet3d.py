@@ -94,6 +94,10 @@ class UNet3d(Padded):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)  # type: ignore[arg-type]
 
+    def reach(self, x: Tensor) -> int:
+        """More than two convolutions down, three up and the poolings come to, stage by stage."""
+        return 8 * self.multiple
+
     def body(self, x: Tensor) -> Tensor:
         """Map (batch, channels, level, lat, lon) to (batch, out, level, lat, lon)."""
         y = functional.relu(self.stem(x))

@@ -63,6 +63,12 @@ def test_help_shows_an_example(weatherpp: Command, tmp_path: Path, command: str)
     assert f"Example: weatherpp {command}" in result.stdout
 
 
+def test_the_package_runs_as_the_command(tmp_path: Path) -> None:
+    call = [sys.executable, "-m", "weatherpp", "catalog", "show", "no-such"]
+    result = subprocess.run(call, capture_output=True, text=True, cwd=tmp_path)
+    assert_one_line(result, 2, "no-such")
+
+
 def test_help_imports_neither_torch_nor_matplotlib() -> None:
     code = (
         "import sys; sys.argv = ['weatherpp', '--help']\n"

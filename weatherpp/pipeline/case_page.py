@@ -211,7 +211,8 @@ class CasePage:
                 self._cut(_chance(self._dist(view, view.main, entry), threshold), view, view.main)
                 for entry in self.shown.entries
             ]
-            units = str(distribution.pattern(self._dist(view, view.main, self.shown.raw)).units)
+            raw = distribution.mean(self._dist(view, view.main, self.shown.raw))
+            units = units_text(str(raw.attrs.get("units", "")))
             side = "below" if threshold.above is None else "above"
             observed = None
             if truth is not None:
@@ -220,7 +221,7 @@ class CasePage:
                 probability_maps(
                     fields,
                     [entry.label for entry in self.shown.entries],
-                    event=f"{threshold.name} {side} {threshold.limit:g} {units_text(units)}",
+                    event=f"{plain_name(raw)} {side} {threshold.limit:g} {units}".strip(),
                     observed=observed,
                 )
             )

@@ -26,7 +26,7 @@ from weatherpp.recipe import EXTREME, MethodEntry, Target
 from weatherpp.report.content import Figure, Section, chosen
 from weatherpp.report.curves import curve_lines, worth_words
 from weatherpp.report.figures import gain_bars, training_curve
-from weatherpp.report.labels import units_text
+from weatherpp.report.labels import plain_name, units_text
 from weatherpp.report.maps import case_maps, field_maps, probability_maps
 from weatherpp.report.panels import Kind
 from weatherpp.report.style import colours_of
@@ -223,10 +223,9 @@ def _probability_sections(job: Job, target: Target) -> list[Section]:
         fields, event = [], ""
         for dist in dists:
             time = dist["time"].to_numpy()[-1]
-            attrs = distribution.mean(dist).attrs
-            name = attrs.get("long_name", target.name)
-            units = units_text(str(attrs.get("units", "")))
-            event = f"{name} above {threshold:g} {units}".strip()
+            mean = distribution.mean(dist)
+            units = units_text(str(mean.attrs.get("units", "")))
+            event = f"{plain_name(mean)} above {threshold:g} {units}".strip()
             fields.append(
                 dated(
                     distribution.exceedance(dist, threshold).sel(time=time), time, target, archive

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from copy import deepcopy
@@ -193,6 +194,8 @@ def command(*args: str, log: Path, zone: str = "UTC") -> ForkServerProcess:
 
 
 def _command(args: tuple[str, ...], log: Path, zone: str) -> None:
+    # a suite that was started in the background ignores it, and so would its processes
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["TZ"] = zone
     time.tzset()
     with log.open("w") as stream:

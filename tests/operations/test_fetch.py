@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from file_server import Handler, serving
+from file_server import Handler, on_loopback, serving
 from night_cases import Cycles, cycle_at, recipe_with, settings_of
 from open_data import FORECAST, path_of, put_analysis, put_forecast, recipe_of
 
@@ -264,6 +264,23 @@ def test_a_plain_folder_of_files_on_a_server(place: Path) -> None:
         handler.down = True
         assert run_nightly(settings, place / "work", [cycle_at(0)], log=QUIET).fault is None
         assert handler.asked == []
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [(302, "TooManyRedirects"), (403, "403 Forbidden"), (500, "500 Internal")]
+)
+def test_what_a_server_answers_is_told(place: Path, status: int, reason: str) -> None:
+    class Refusing(Handler):
+        def answer(self, head: bool) -> None:
+            self.send_response(status)
+            self.send_header("Location", self.path)  # of a redirection: the same again
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    with on_loopback(Refusing) as at:
+        fault = night(place, f"http://{at}", 0)
+    assert isinstance(fault, InputError)
+    assert f"enfo-ef.index: cannot be fetched ({reason}" in str(fault)
 
 
 def test_what_was_fetched_goes_when_nothing_needs_it(

@@ -94,7 +94,9 @@ def says_absent(error: BaseException) -> bool:
 def reason_of(error: BaseException) -> str:
     """What failed in the first place, in one line."""
     first = chain(error)[-1]
-    text = " ".join(str(first).split()) or type(first).__name__
+    message = getattr(first, "message", None)  # aiohttp's, which would show the address too
+    told = f"{getattr(first, 'status', 0) or ''} {message}" if isinstance(message, str) else first
+    text = " ".join(str(told).split()) or type(first).__name__
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 

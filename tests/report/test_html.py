@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import report_sample as sample
 
-from weatherpp.errors import InputError
+from weatherpp.errors import InputError, WeatherppError
 from weatherpp.report.content import About, Figure, ReportData, Section
 from weatherpp.report.html import render, write_report
 from weatherpp.report.tables import gain_tables, wide_tables
@@ -263,7 +263,7 @@ def test_write_leaves_no_part_behind(data: ReportData, tmp_path: Path) -> None:
     write_report(small, path)
     assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(WeatherppError, match="cannot be written"):
         write_report(small, tmp_path / "missing" / "report.html")
 
 

@@ -101,8 +101,8 @@ class Night:
         except WeatherppError as error:
             self.note(cycle, error)
         except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            self.note(cycle, WeatherppError(f"{where}{error.strerror or error}"))
+            where = error.filename or self.work  # not every library tells the file
+            self.note(cycle, WeatherppError(f"{where}: {error.strerror or error}"))
         except Exception as error:
             # a fault of ours in one cycle or field must not cost the others
             if os.environ.get("WEATHERPP_DEBUG"):

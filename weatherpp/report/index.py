@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from weatherpp.errors import ConfigError, InputError
+from weatherpp.errors import ConfigError, WeatherppError
 from weatherpp.report.content import ReportData, chosen
 from weatherpp.report.tables import kindest_gains, known, of_main_region
 from weatherpp.report.template import render_page, write_page
@@ -73,7 +73,7 @@ def write_index(folder: Path) -> Path:
     ------
     ConfigError
         No such folder, or its ``index.html`` is another page.
-    InputError
+    WeatherppError
         It cannot be written to.
     """
     path = folder / PAGE
@@ -91,7 +91,7 @@ def write_index(folder: Path) -> Path:
             page = render_page("index.html.j2", runs=[asdict(run) for run in runs], damaged=damaged)
             write_page(page, path)
     except OSError as error:
-        raise InputError(f"{folder}: no index can be written ({error.strerror})") from None
+        raise WeatherppError(f"{folder}: no index can be written ({error.strerror})") from None
     return path
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 
 from weatherpp.data.shipped import own_and_shipped
-from weatherpp.errors import InputError
+from weatherpp.errors import WeatherppError
 from weatherpp.files import partial_name
 from weatherpp.report.labels import lead_text, percent
 
@@ -68,7 +68,7 @@ def write_page(text: str, path: Path) -> int:
 
     Raises
     ------
-    InputError
+    WeatherppError
         The folder cannot be written to.
     """
     content = text.encode("utf-8")
@@ -76,7 +76,7 @@ def write_page(text: str, path: Path) -> int:
         with partial_name(path) as partial:
             partial.write_bytes(content)
     except OSError as error:
-        raise InputError(f"{path}: the page cannot be written ({error.strerror})") from error
+        raise WeatherppError(f"{path}: the page cannot be written ({error.strerror})") from error
     return len(content)
 
 

@@ -243,14 +243,12 @@ def exists_on(da: xr.DataArray, what: Literal["levels", "steps"]) -> list[float]
     says so in its attribute ``levels`` or ``steps``; without it, it exists on all.
     """
     dim = what[:-1]
-    if what in da.attrs:
-        return [float(value) for value in np.atleast_1d(da.attrs[what])]
+    told = [float(value) for value in np.atleast_1d(da.attrs.get(what, []))]
     if dim not in da.coords:
-        return []
+        return told
     values = np.atleast_1d(da[dim].values)
-    if what == "steps":
-        return [float(hours(value)) for value in values]
-    return [float(value) for value in values]
+    there = [float(hours(value) if what == "steps" else value) for value in values]
+    return [value for value in told if value in there] if what in da.attrs else there
 
 
 def has_gaps(da: xr.DataArray) -> bool:

@@ -58,14 +58,17 @@ def sliding(
     """Pairs (train, predict) of each of ``times`` that has a whole ``window`` before it.
 
     Trained on are those of ``past`` whose valid time (initial time + ``lead``) is before the date
-    that is predicted, by no more than ``window``. A date whose window is empty is left out.
+    that is predicted, by no more than ``window``. A date after a gap, whose window holds less
+    than half as many of them as the fullest, is left out: a fit on one date or two is none.
     """
     times, past = (part.unique().sort_values() for part in (times, past))
     valid = past + lead
-    for at in times[times - window >= valid.min()]:
-        train = past[(valid >= at - window) & (valid < at)]
-        if len(train):
-            yield train, pd.DatetimeIndex([at])
+    at = times[times - window >= valid.min()]
+    trains = [past[(valid >= each - window) & (valid < each)] for each in at]
+    fullest = max(map(len, trains), default=0)
+    for each, train in zip(at, trains, strict=True):
+        if len(train) and 2 * len(train) >= fullest:
+            yield train, pd.DatetimeIndex([each])
 
 
 def leave_years_out(

@@ -53,7 +53,8 @@ class WindowSplit(Strict):
     """A sliding window: each date is predicted by a model of its own, fitted on the dates whose
     valid times lie before its initial time and no more than ``window`` before it.
 
-    The first dates, which have no whole window before them, are not predicted.
+    The first dates, which have no whole window before them, are not predicted, nor are those
+    after a gap whose window holds less than half of the dates of the fullest.
     """
 
     window: str

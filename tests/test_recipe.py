@@ -53,6 +53,7 @@ def test_shipped_recipes_are_valid_and_named_like_their_file(path: Path) -> None
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
+        ("source", {}, ["source: names no data", "twin, speedy and catalog"]),
         ("metods", [], ["unknown key 'metods'", "did you mean 'methods'"]),
         ("targets.0.levle", 500, ["targets.0.levle", "did you mean 'level'"]),
         ("split.trian", [2001, 2002], ["split.trian", "did you mean 'train'"]),

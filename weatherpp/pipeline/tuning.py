@@ -119,9 +119,9 @@ def tune(
     Raises
     ------
     ConfigError
-        Optuna is not installed, or the recipe cannot be searched.
+        Optuna is not installed, the recipe cannot be searched, or no trial gave a score.
     InputError, LockedError, WeatherppError
-        As for a run; or no trial gave a score.
+        As for a run.
     """
     optuna = _optuna()
     recipe = load_recipe(path, overrides)
@@ -161,7 +161,10 @@ def tune(
             search.go_on(own, trials)
             found = search.finished()[:trials]
     if all(trial.score is None for trial in found):
-        raise WeatherppError(f"no trial gave a score; the first: {found[0].fault}")
+        raise ConfigError(
+            f"method {label}: no trial gave a score; change its 'search' (the first: "
+            f"{found[0].fault})"
+        )
     return Tuned(entry, found, str(data.full.attrs.get("units", "1")), folder / TRIALS)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import BaseModel, Discriminator, Tag, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, Discriminator, Tag, field_validator, model_validator
 
 from weatherpp.recipe.targets import parse_step
 from weatherpp.strict import Label, Strict
@@ -110,11 +110,18 @@ def _closest(models: Mapping[str, type[BaseModel]]) -> Discriminator:
     return Discriminator(tag)
 
 
+def _names_one(data: Any) -> Any:
+    if data is None or data == {}:
+        raise ValueError("names no data; write one of twin, speedy and catalog below it")
+    return data
+
+
 Source = Annotated[
     Annotated[TwinSource, Tag("Twin")]
     | Annotated[SpeedySource, Tag("Speedy")]
     | Annotated[CatalogSource, Tag("Catalog")],
     _closest({"Twin": TwinSource, "Speedy": SpeedySource, "Catalog": CatalogSource}),
+    BeforeValidator(_names_one),
 ]
 Split = Annotated[
     Annotated[YearSplit, Tag("Years")]

@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import BaseModel, BeforeValidator, Discriminator, Tag, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Discriminator,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 from weatherpp.recipe.targets import parse_step
 from weatherpp.strict import Label, Strict

@@ -300,7 +300,10 @@ class CatalogEntry(Strict):
                 except (OSError, RuntimeError):  # a link that leads to itself
                     raise InputError(f"{match}: a symbolic link that leads nowhere") from None
                 if not inside:
-                    raise ConfigError(f"{match}: leads out of the folder {folder}")
+                    raise ConfigError(
+                        f"{match}: leads out of the folder {folder}; copy the file into it, or "
+                        "name as root a folder that holds both"
+                    )
             names = [match.relative_to(folder).as_posix() for match in found]
             where = str(folder / pattern)
         if not names:
